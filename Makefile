@@ -1,0 +1,43 @@
+# make demo    see the shipped model predict, be evaluated, and a tiny one train
+# make test    everything continuous integration checks
+#
+# Both work in .venv, which is made on first use. On Linux, pip takes torch's CUDA build (5.5 GB on disk). PIP_ARGS hands
+# pip other options, for example the index of torch's CPU builds that torch's own install page names:
+#     make demo PIP_ARGS="--extra-index-url INDEX"
+
+PYTHON ?= python3
+PIP_ARGS ?=
+BIN := .venv/bin
+
+.PHONY: demo test format clean
+
+demo: .venv/installed
+	$(BIN)/videopred rollout moving-mnist-small --out demo/rollout.mp4 --count 4 --horizon 200 --scale 4
+	$(BIN)/videopred eval moving-mnist-small moving-mnist-small --clips 8 --out demo/evaluation.json
+	$(BIN)/videopred train debug --out demo/debug
+	@echo
+	@echo "demo/rollout.mp4         four clips, 200 predicted frames each: truth beside prediction"
+	@echo "demo/evaluation.json     the table above in full: per frame, per clip"
+	@echo "demo/debug/              the run: its config, metrics.jsonl, strips and checkpoints"
+
+test: .venv/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pytest
+
+format: .venv/installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv demo
+
+.venv/installed: EXTRAS =
+.venv/installed-test: EXTRAS = [test]
+.venv/installed .venv/installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install $(PIP_ARGS) --editable ".$(EXTRAS)"
+	@touch $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv

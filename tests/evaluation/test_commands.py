@@ -1,0 +1,134 @@
+"""`videopred eval` and `videopred table`, from arguments to files and exit status."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from videopred import checkpoint, cli
+from videopred.checkpoint import Loaded
+from videopred.data import MovingMNISTConfig
+
+PROTOCOL = """
+num_clips = 3
+context = 2
+horizon = 3
+metrics = [{ kind = "psnr" }, { kind = "ink" }]
+[recipe]
+kind = "moving_mnist"
+image_size = 16
+digit_size = 8
+"""
+
+
+GPU = torch.cuda.is_available()
+
+
+class Repeat(nn.Module):
+    """Predicts the newest frame again."""
+
+    format = MovingMNISTConfig(image_size=16, digit_size=8).format
+    interrupt = False
+
+    def observe(self, clip, state=None):
+        return (clip.pixels()[:, -1],)
+
+    def predict(self, state, action=None, noise=None):
+        if self.interrupt:
+            raise KeyboardInterrupt
+        return state[0], state
+
+    def noise_shape(self):
+        return None
+
+
+@pytest.fixture
+def model(monkeypatch, tmp_path):
+    """Stands in for a checkpoint on disk; commands run in an empty folder that holds mine.toml."""
+    repeat = Repeat()
+
+    def load(name, device="cpu"):
+        return Loaded(repeat, MovingMNISTConfig(), name, 5, "0123", {"recipe": {}})
+
+    monkeypatch.setattr(checkpoint, "load", load)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(PROTOCOL)
+    return repeat
+
+
+def test_eval_prints_a_table_and_writes_the_result(model, tmp_path, capsys):
+    assert cli.main(["eval", "repeat", "mine.toml", "--device", "cpu"]) == 0
+    out, err = capsys.readouterr()
+    data = json.loads((tmp_path / "eval/results/repeat-mine.json").read_text())
+    copy, repeat = data["rows"][1], data["rows"][0]
+    assert repeat["metrics"]["psnr"]["per_frame"] == copy["metrics"]["psnr"]["per_frame"]
+    assert data["checkpoint"] == {"name": "repeat", "hash": "0123", "step": 5, "config": {"recipe": {}}}
+    assert f"{repeat['metrics']['psnr']['mean']:.2f}" in out and "repeat-mine.json" not in out
+    assert "eval/results/repeat-mine.json" in err
+    assert (tmp_path / "eval/results/repeat-mine.npz").is_file()
+
+
+def test_a_short_run_does_not_replace_a_whole_one(model, tmp_path, capsys):
+    assert cli.main(["eval", "repeat", "mine.toml", "--clips", "2", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["clips"] == 2
+    assert [path.name for path in (tmp_path / "eval/results").glob("*.json")] == ["repeat-mine-clips2.json"]
+
+
+def test_interrupted(model, tmp_path, capsys):
+    model.interrupt = True
+    assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json"]) == 130
+    assert "interrupted; here.json was not written" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mine.toml", "--clips", "0"], "num_clips = 0: must be at least 1"),
+        (["mine.toml", "--clips", "99999"], "ask for fewer with --clips"),
+        (["mine.toml", "--samples", "2"], "deterministic"),
+        (["mine.toml", "--out", "x.txt"], "must end in .json"),
+        pytest.param(
+            ["mine.toml", "--device", "cuda"],
+            "torch finds no GPU here",
+            marks=pytest.mark.skipif(GPU, reason="has a GPU"),
+        ),
+        (["no-such"], "no-such: no such name in protocols"),
+        (["moving-mnist-small"], "the model takes frames of 16 x 16 x 1"),
+    ],
+)
+def test_mistakes_are_one_line_and_status_two(model, capsys, arguments, message):
+    assert cli.main(["eval", "repeat", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("videopred: error: ") and message in err
+
+
+def test_table(model, tmp_path, capsys):
+    for name in ("one", "two"):
+        assert cli.main(["eval", name, "mine.toml", "--out", f"{name}.json"]) == 0
+    assert cli.main(["eval", "one", "mine.toml", "--clips", "2", "--out", "fewer.json"]) == 0
+    capsys.readouterr()
+    assert cli.main(["table", "one.json", "two.json", "--format", "markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        sum(line.startswith("| one |") for line in lines) == 3
+        and sum(line.startswith("| blank |") for line in lines) == 2
+    )
+    assert cli.main(["table", "one.json", "fewer.json"]) == 2
+    assert "num_clips: 3 -> 2" in capsys.readouterr().err
+    assert cli.main(["table", "one.json", "fewer.json", "--across-protocols"]) == 0
+    assert capsys.readouterr().out.count("recipe moving_mnist") == 2
+    assert cli.main(["table", "mine.toml"]) == 2
+
+
+def test_the_same_arithmetic_whatever_the_caller_set(model, tmp_path):
+    """Not even the default dtype of the caller changes the numbers."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert cli.main(["eval", "repeat", "mine.toml", "--out", "double.json", "--format", "csv"]) == 0
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert cli.main(["eval", "repeat", "mine.toml", "--out", "single.json", "--format", "csv"]) == 0
+    double, single = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("double", "single"))
+    assert [row["metrics"] for row in double["rows"]] == [row["metrics"] for row in single["rows"]]

@@ -1,0 +1,64 @@
+"""Result files: complete, without NaN, written whole or not at all."""
+
+import json
+
+import numpy as np
+import pytest
+
+from videopred.evaluation import evaluate
+from videopred.evaluation.result import plain, read, require_writable, write
+
+
+def test_what_is_written_is_what_was_measured(protocol, predictor, tmp_path):
+    p = protocol()
+    result = evaluate(predictor(p), p, checkpoint={"name": "slider", "hash": "abc", "step": 7, "config": {"a": 1}})
+    path = result.save(tmp_path / "new" / "slider.json")
+    data = read(path)
+    assert data == result.data and set(data) == {"protocol", "checkpoint", "environment", "rows"}
+    assert data["checkpoint"] == {"name": "slider", "hash": "abc", "step": 7, "config": {"a": 1}}
+    assert data["rows"][0]["name"] == "slider"
+    with np.load(path.with_suffix(".npz")) as arrays:
+        assert sorted(arrays) == sorted(result.arrays)
+        for row in data["rows"]:
+            values = arrays[f"{row['name']}/ssim/values"]
+            assert values.shape == (row["clips"], row["samples"], 4)
+            np.testing.assert_array_equal(values.mean((1, 2)), row["metrics"]["ssim"]["per_clip"])
+            ink = arrays[f"{row['name']}/ink/predicted"].sum((0, 1)) / arrays[f"{row['name']}/ink/true"].sum((0, 1))
+            np.testing.assert_allclose(ink, row["metrics"]["ink"]["per_frame"])
+    assert sorted(path.name for path in path.parent.iterdir()) == ["slider.json", "slider.npz"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text("old")
+
+    def fill(file):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(path, fill)
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_nan_becomes_null():
+    assert plain(np.array([[1.0, np.nan], [np.inf, 2.0]])) == [[1.0, None], [None, 2.0]]
+    assert json.dumps(plain(np.float32(0.5)), allow_nan=False) == "0.5"
+
+
+def test_bad_places_and_files(tmp_path):
+    with pytest.raises(ValueError, match=r"must end in \.json"):
+        require_writable(tmp_path / "result.txt")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="cannot be written"):
+        require_writable(tmp_path / "file" / "result.json")
+    for name, text, message in (
+        ("empty.json", "", "not JSON"),
+        ("list.json", "[1]", "not a result"),
+        ("other.json", '{"protocol": {}}', "not a result"),
+        ("missing.json", None, "cannot be read: No such file"),
+    ):
+        if text is not None:
+            (tmp_path / name).write_text(text)
+        with pytest.raises(ValueError, match=f"{name}: {message}"):
+            read(tmp_path / name)

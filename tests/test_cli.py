@@ -1,0 +1,196 @@
+"""The command line: what goes to stdout, and whose fault an error is."""
+
+import errno
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+import videopred
+from videopred import cli, clip, config
+from videopred.commands import list as list_command
+
+
+def run(*words: str, code: int = 0) -> subprocess.CompletedProcess:
+    done = subprocess.run([sys.executable, "-m", "videopred", *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["list", "presets"], ["trian"]], ids=" ".join)
+def test_answers_without_importing_torch(words):
+    code = (
+        "import sys; from videopred import cli\n"
+        f"try: cli.main({words})\n"
+        "except SystemExit: pass\n"
+        "slow = {'torch', 'numpy', 'av', 'PIL', 'tqdm'} & sys.modules.keys()\n"
+        "assert not slow, slow"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_names_every_command():
+    text = run("--help").stdout
+    assert all(f"\n    {command} " in text for command in cli.COMMANDS)
+
+
+def test_version():
+    assert run("--version").stdout == f"videopred {videopred.__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["trian"], [], ["list"], ["list", "colours"], ["show", "--fast", "debug"]])
+def test_a_wrong_command_line_is_one_line_and_2(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(words)
+    out, err = capsys.readouterr()
+    assert (stop.value.code, out) == (2, "")
+    assert err.startswith("videopred: error: ")
+    assert err.count("\n") == 1
+
+
+def test_overrides_may_stand_anywhere():
+    args = cli.parse(["train", "debug", "a=1", "--out", "x", "b.c=2", "d=3"])
+    assert (args.out is not None, args.overrides) == (True, ["a=1", "b.c=2", "d=3"])
+
+
+def inside(code: str):
+    """A function of videopred's that runs `code`."""
+    return lambda args: exec(code, {"__name__": "videopred.anything"})
+
+
+def in_torch(args):
+    torch.nn.Conv2d(3, 3, 3, padding_mode="upside down")
+
+
+def carrying(args):
+    class Diverged(RuntimeError):
+        exit_code = 3
+
+    raise Diverged("loss is nan at step 7;\nthe last good checkpoint is step 5")
+
+
+def raising(error):
+    def run(args):
+        raise error
+
+    return run
+
+
+UNREADABLE = PermissionError(errno.EACCES, "Permission denied", "a.mp4")
+FULL = OSError(errno.ENOSPC, "No space left on device", "a.npz")
+CHAINED = "try: int('x')\nexcept ValueError as error: raise ValueError('y') from error"
+
+ERRORS = {
+    "config": (lambda args: config.find("presets", "debgu"), 2, "debgu: no such name in presets"),
+    "our ValueError": (lambda args: clip.Clip(tokens=torch.zeros(1)).pixels(), 2, "this clip holds tokens"),
+    "our ValueError, on many lines": (inside("raise ValueError('a\\nb')"), 2, "a b"),
+    "our ValueError from another's": (inside(CHAINED), 2, "y"),
+    "our FileNotFoundError": (inside("raise FileNotFoundError('x: missing')"), 2, "x: missing"),
+    "no such file": (lambda args: Path("absent.npz").read_bytes(), 2, "absent.npz: No such file or directory"),
+    "no permission": (raising(UNREADABLE), 2, "a.mp4: Permission denied"),
+    "disk full": (raising(FULL), 3, "a.npz: No space left on device"),
+    "disk full, safetensors": (raising(RuntimeError('I/O error: "No space left on device"')), 3, "I/O error"),
+    "memory": (raising(MemoryError()), 3, "out of memory"),
+    "GPU memory": (raising(torch.OutOfMemoryError("CUDA out of memory. Tried 2 GiB")), 3, "out of memory: CUDA"),
+    "carries its status": (carrying, 3, "loss is nan at step 7; the last good checkpoint is step 5"),
+    "interrupted": (raising(KeyboardInterrupt()), 130, "interrupted"),
+    "ValueError of a call in our code": (inside("int('x')"), 1, None),
+    "ValueError inside torch": (in_torch, 1, None),
+    "our assertion": (inside("assert False"), 1, None),
+    "anything else": (inside("{}['x']"), 1, None),
+    "a broken pipe that is not stdout": (raising(BrokenPipeError(errno.EPIPE, "Broken pipe")), 1, None),
+}
+
+
+@pytest.mark.parametrize(("function", "code", "line"), ERRORS.values(), ids=ERRORS)
+def test_whose_fault_it_is(function, code, line, monkeypatch, capfd):
+    monkeypatch.setattr(list_command, "run", function)
+    assert cli.main(["list", "presets"]) == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    if code == 1:
+        assert "Traceback (most recent call last)" in err
+        assert "Please report it" in err
+        assert err.endswith("what was run: videopred list presets\n")
+    else:
+        assert err.startswith(f"videopred: {'' if code == 130 else 'error: '}{line}")
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["list dynamics", "--help"])
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_reader_that_leaves_is_no_error(command, buffered):
+    line = f"{sys.executable} -m videopred {command} | true; exit ${{PIPESTATUS[0]}}"
+    environment = os.environ | {"PYTHONUNBUFFERED": buffered}
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_full_disk_behind_stdout_is_one_line_and_3(buffered):
+    line = f"{sys.executable} -m videopred list presets > /dev/full"
+    environment = os.environ | {"PYTHONUNBUFFERED": buffered}
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120, env=environment)
+    assert (done.returncode, done.stderr) == (3, "videopred: error: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("what", [*list_command.UNIONS, *config.FOLDERS])
+def test_list_describes_every_choice(what, capsys):
+    assert cli.main(["list", what]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines
+    for line in lines:
+        name, _, text = line.partition("  ")
+        assert name and len(text.split()) > 2, f"{what}: {line!r} says nothing"
+
+
+def test_list_gives_kinds_as_a_config_names_them(capsys):
+    cli.main(["list", "spatial"])
+    assert {"resnet", "half_glu"} <= {line.split()[0] for line in capsys.readouterr().out.splitlines()}
+
+
+def test_show_gives_toml_that_is_the_config_in_full(capsys, empty_folder):
+    assert cli.main(["show", "debug"]) == 0
+    text = capsys.readouterr().out
+    from videopred.training import RunConfig
+
+    run = config.load(RunConfig, "presets", "debug")
+    assert config.from_dict(RunConfig, tomllib.loads(text)) == run
+    (empty_folder / "again.toml").write_text(text)
+    assert cli.main(["show", "again.toml"]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_show_counts_every_parameter(capsys):
+    from videopred.training import RunConfig
+
+    cli.main(["show", "debug"])
+    lines = capsys.readouterr().out.partition("# parameters\n")[2].splitlines()
+    pairs = [line.lstrip("# ").split() for line in lines]
+    counts = {part: int(count.replace(",", "")) for part, count in pairs}
+    run = config.load(RunConfig, "presets", "debug")
+    total = sum(p.numel() for p in run.predictor.build(run.recipe.format).parameters())
+    assert counts.pop("total") == sum(counts.values()) == total
+    assert {"stack.dynamics", "stack.spatial", "codec.encoder", "codec.decoder"} <= counts.keys()
+
+
+def test_show_of_nothing_says_what_there_is(capsys):
+    assert cli.main(["show", "debgu"]) == 2
+    assert "presets: debug" in capsys.readouterr().err
+
+
+def test_the_public_names_stay_what_they_are():
+    code = (
+        "import videopred, sys; assert 'torch' not in sys.modules\n"
+        "import videopred.rollout, videopred.evaluation\n"
+        "assert callable(videopred.rollout) and callable(videopred.evaluate) and callable(videopred.load)\n"
+        "from videopred.rollout import rollout; assert rollout is videopred.rollout\n"
+        "assert set(videopred.__all__) == {'Clip', 'evaluate', 'load', 'rollout', '__version__'}\n"
+        "assert not hasattr(videopred, 'absent')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -1,0 +1,19 @@
+"""Benches: what videopred costs on this machine, always as a ratio to something measured in the same minutes.
+
+A bench is a module here with
+
+    rows(quick: bool, checkpoint: str | None) -> Iterator[Row]      each row as soon as it is known
+
+`quick` asks for fewer rounds or a shorter run, never for another question; `checkpoint` is for benches of a model. Rows
+come from `rounds.compare`: what is compared runs in turn, and a ratio is the median over rounds of the ratio within a
+round, for the speed of a machine drifts. A row's `shape` says on what, so that it can be read alone.
+
+Members
+    scan        the recurrence against naive loops, torch's associative_scan, and copying
+    data        the generator and the loader: frames per second
+    rollout     time of a step and resident memory, early and late in a long rollout
+
+To add one: a module here, and its name below.
+"""
+
+NAMES = ("scan", "data", "rollout")

@@ -1,0 +1,116 @@
+"""What a model is on disk: `model.safetensors` and `config.toml` in one folder. No pickle; nothing here can run code.
+
+A run folder holds step folders `step_00001000`, each a model; a name means a model that ships under checkpoints/.
+"""
+
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from videopred import config
+from videopred.data import Recipe
+from videopred.predictors import Predictor
+
+MODEL, CONFIG = "model.safetensors", "config.toml"
+SHIPPED = config.CHECKOUT / "checkpoints"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A predictor ready to use, in evaluation mode, and where it comes from; `hash` is SHA-256 of the weights file."""
+
+    predictor: nn.Module
+    recipe: Recipe
+    name: str
+    step: int
+    hash: str
+    config: dict[str, Any]
+
+
+def load(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
+    """The model that `checkpoint` names: a run folder (its newest step), a step folder, or a shipped model's name.
+
+    Raises FileNotFoundError if there is none, ValueError if its files are damaged or do not belong together.
+    """
+    folder = resolve(checkpoint)
+    raw = read_config(folder)
+    recipe = config.from_dict(Recipe, raw["recipe"], "recipe")
+    predictor = config.from_dict(Predictor, raw["predictor"], "predictor").build(recipe.format)
+    weights = read_tensors(folder / MODEL)
+    fill(predictor, weights, folder / MODEL)
+    digest = hashlib.sha256((folder / MODEL).read_bytes()).hexdigest()
+    return Loaded(predictor.eval().to(device), recipe, _name(folder), _step(folder), digest, raw)
+
+
+def resolve(checkpoint: str) -> Path:
+    """The folder that holds the model's files. Raises FileNotFoundError that says what was looked for."""
+    for folder in (Path(checkpoint), SHIPPED / checkpoint, SHIPPED / "runs" / checkpoint):
+        if (folder / MODEL).is_file():
+            return folder
+        steps = sorted(path.parent for path in folder.glob(f"step_*/{MODEL}"))
+        if steps:
+            return steps[-1]
+    if Path(checkpoint).exists():
+        raise FileNotFoundError(f"{checkpoint}: holds no {MODEL} and no step_* folder with one; give a run folder or a step")
+    names = sorted(path.parent.name for path in SHIPPED.glob(f"*/{MODEL}"))
+    raise FileNotFoundError(
+        f"{checkpoint}: no such checkpoint. Give a run folder, one of its step_* folders, or a shipped model"
+        + (f" ({', '.join(names)})" if names else "; shipped models lie under checkpoints/ of the source repository, "
+           "not in the installed package: clone it, or copy that folder and give its path")
+    )
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The whole configuration that is saved beside the weights."""
+    try:
+        raw = tomllib.loads((folder / CONFIG).read_text())
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{folder / CONFIG}: missing, so the model's shape is unknown") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{folder / CONFIG}: damaged: {error}") from error
+    for key in ("recipe", "predictor"):
+        if key not in raw:
+            raise ValueError(f"{folder / CONFIG}: has no [{key}], so it is not a videopred checkpoint's")
+    return raw
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """All tensors of a safetensors file. Raises ValueError if it is damaged."""
+    try:
+        return load_file(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: missing") from error
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path}: damaged or cut off ({error}); use an earlier step") from error
+
+
+def fill(module: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
+    """Loads weights strictly. Raises ValueError that names the first misfit."""
+    wanted = module.state_dict()
+    for name in [*(wanted.keys() - weights.keys()), *(weights.keys() - wanted.keys())]:
+        where = "the model has no such tensor" if name in weights else "the file lacks it"
+        raise ValueError(f"{source}: weights of another model: {name}: {where}")
+    for name, tensor in wanted.items():
+        if tensor.shape != weights[name].shape:
+            raise ValueError(f"{source}: weights of another model: {name} is {tuple(weights[name].shape)}, "
+                             f"the config makes it {tuple(tensor.shape)}")
+    module.load_state_dict(weights)
+
+
+def _name(folder: Path) -> str:
+    return folder.parent.name if folder.name.startswith("step_") else folder.name
+
+
+def _step(folder: Path) -> int:
+    if folder.name.startswith("step_"):
+        return int(folder.name.removeprefix("step_"))
+    card = folder / "card.json"
+    return json.loads(card.read_text())["step"] if card.is_file() else 0

@@ -1,0 +1,43 @@
+"""`videopred bench`: how fast it is here, beside what it has to be compared with, measured in turn."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(subparsers: Any) -> None:
+    from videopred.bench import NAMES
+
+    parser = subparsers.add_parser(
+        "bench",
+        help="how fast it is on this machine",
+        description="Measures one part of videopred beside what it is to be compared with, in turn, round after round. "
+        "A ratio is the median over rounds of this row's time over that of the row it names. The number of threads is "
+        "torch's; OMP_NUM_THREADS sets it.",
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument("bench", choices=NAMES, metavar="BENCH", help=f"one of {', '.join(NAMES)}")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter rollouts")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="CHECKPOINT",
+        help="rollout: the model (default: the shipped moving-mnist-small, or where that is missing the same untrained)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    import importlib
+
+    from videopred.bench import machine, report
+
+    if args.json is not None:
+        report.require_writable(args.json)
+    bench = importlib.import_module(f"videopred.bench.{args.bench}")
+    environment = machine.environment(rounds=5 if args.quick else 15)
+    rows = list(bench.rows(args.quick, args.checkpoint))
+    data = report.to_dict(args.bench, args.quick, environment, rows)
+    if args.json is not None:
+        report.save(data, args.json)
+    print(report.table(data))
+    return 0

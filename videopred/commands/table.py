@@ -1,0 +1,32 @@
+"""`videopred table`: results of `videopred eval`, side by side."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "table",
+        help="print results side by side",
+        description="Prints results of `videopred eval` in one table. Numbers are comparable only under one protocol "
+        "(the hash says so), so results of different protocols are refused unless --across-protocols asks for one "
+        "table each.",
+    )
+    parser.set_defaults(run=run)
+    parser.add_argument(
+        "results", nargs="+", type=Path, metavar="RESULT.json", help="files that `videopred eval` wrote"
+    )
+    parser.add_argument(
+        "--format", choices=["table", "markdown", "csv", "json"], default="table", help="default: table"
+    )
+    parser.add_argument("--across-protocols", action="store_true", help="one table for each protocol")
+
+
+def run(args: argparse.Namespace) -> int:
+    from videopred.evaluation.result import read
+    from videopred.evaluation.table import render
+
+    results = [read(path) for path in args.results]
+    print(render(results, args.format, [path.stem for path in args.results], across_protocols=args.across_protocols))
+    return 0

@@ -1,0 +1,91 @@
+"""Batches for ever, in an order that depends on (dataset length, batch size, seed, world) and on nothing else.
+
+Clips are dealt as one endless sequence, epoch after epoch; each epoch holds every clip once, in an order of its own.
+Batch k of rank r is the r-th piece of `batch_size` clips of the k-th piece of `world * batch_size`. So ranks share no
+clip, together they see what one process with their total batch size sees, and to resume is to start at a position.
+"""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from videopred import clip
+from videopred.clip import Clip
+
+ROUNDS = 6
+
+
+def batches(
+    dataset: Any, batch_size: int, seed: int, *, position: int = 0, shuffle: bool = True,
+    workers: int = 0, rank: int = 0, world: int = 1,
+) -> Iterator[Clip]:
+    """Endless batches of `batch_size` clips (per rank), uint8; the first is the one after `position` batches.
+
+    `workers` processes read ahead (0: read in this process); their number never changes what is read.
+    Raises ValueError for an empty dataset or a number out of range.
+    """
+    if len(dataset) < 1:
+        raise ValueError("the dataset has no clips")
+    if batch_size < 1 or position < 0 or workers < 0 or not 0 <= rank < world:
+        raise ValueError(f"batch_size = {batch_size} and world = {world} must be at least 1, position = {position} and "
+                         f"workers = {workers} at least 0, rank = {rank} in 0..world - 1")
+    loader = DataLoader(
+        dataset, batch_sampler=_indices(len(dataset), batch_size, seed, position, shuffle, rank, world),  # type: ignore[arg-type]
+        collate_fn=clip.stack, num_workers=workers, worker_init_fn=_leave_interrupts if workers else None,
+        generator=torch.Generator(),  # else it would draw from, and so move, the caller's generator
+    )
+    return _read(loader)
+
+
+def _read(loader: DataLoader) -> Iterator[Clip]:
+    try:
+        yield from loader
+    except ValueError as error:
+        *traceback, line = str(error).strip().splitlines() or [""]
+        if not traceback:
+            raise
+        # torch puts a worker's whole traceback into the message; the reader's own words are its last line
+        raise ValueError(line.removeprefix("ValueError: ")) from error
+
+
+def _indices(
+    length: int, batch_size: int, seed: int, position: int, shuffle: bool, rank: int, world: int
+) -> Iterator[list[int]]:
+    while True:
+        first = (position * world + rank) * batch_size
+        dealt = (divmod(n, length) for n in range(first, first + batch_size))
+        yield [permuted(i, length, seed, epoch) if shuffle else i for epoch, i in dealt]
+        position += 1
+
+
+def permuted(index: int, length: int, seed: int, epoch: int) -> int:
+    """Where `index` goes in the permutation of 0..length-1 that belongs to (seed, epoch), without a table of it.
+
+    A Feistel network over the next power of four; what falls outside is sent through again until it falls inside.
+    """
+    keys = np.random.SeedSequence([seed, epoch]).generate_state(ROUNDS, np.uint64).tolist()
+    half = ((length - 1).bit_length() + 1) // 2
+    mask = (1 << half) - 1
+    while True:
+        left, right = index >> half, index & mask
+        for key in keys:
+            left, right = right, left ^ (_mixed(right ^ key) & mask)
+        index = left << half | right
+        if index < length:
+            return index
+
+
+def _mixed(x: int) -> int:
+    """splitmix64's finaliser: a 64-bit number whose every bit depends on every bit of x."""
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
+    return x ^ x >> 31
+
+
+def _leave_interrupts(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; only the parent may decide when to stop."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

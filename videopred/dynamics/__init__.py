@@ -1,0 +1,18 @@
+"""Dynamics: memory over time.
+
+A member maps a sequence of feature maps to another of the same shape and carries a state:
+
+    forward(x: (b, t, c, h, w), state=None) -> (y: (b, t, c, h, w), state)
+
+- `state=None` is the start of a clip. The state is a (nested) tuple of batch-first tensors or one such tensor, float32
+  for recurrent sums, of constant size unless the member says otherwise. `forward` never changes the state it is given.
+- Whole clip = any chunks = frame by frame, with the state carried; y_t depends on x_1..x_t of the same clip only.
+- `no_decay()` (optional) lists the parameters that weight decay must leave alone.
+
+To add one: a file with a frozen config dataclass (`kind`, fields, `build(width)`) above the module, and its config in
+the union below. `tests/dynamics/test_contract.py` then tests it like every other.
+"""
+
+from videopred.dynamics.convs5 import ConvS5Config
+
+Dynamics = ConvS5Config

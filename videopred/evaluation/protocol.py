@@ -1,0 +1,129 @@
+"""A protocol: every choice that changes a number of an evaluation, in one file of eval/protocols/."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from torch import Tensor
+
+from videopred import config
+from videopred.clip import Clip, Quantise, to_float, to_uint8
+from videopred.data import Recipe
+from videopred.metrics import Metric
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """
+    recipe      : name of a recipe, or a table
+    split       : of the recipe; clips `first_clip`, `first_clip + 1`, ... of it, or those listed in `clips`
+    num_clips   : how many clips; of `clips`, the first `num_clips`
+    context     : true frames the model sees; the next `horizon` frames are predicted and scored
+    samples     : rollouts per clip; a deterministic model is rolled out once
+    seed        : of the samples' noise
+    quantise    : how frames become uint8. `truncate` is the papers' code, and then goes for the true frames too
+    actions     : `given`, or `masked` (every action, in the context too, is the mask id)
+    group_size  : if positive, the mean and standard deviation over groups of so many clips are reported, as the
+                  papers do (256); a last group may be smaller and counts like the others
+    metrics     : what is computed, `{ kind = "psnr" }`
+    """
+
+    num_clips: int
+    context: int
+    horizon: int
+    metrics: tuple[Metric, ...]
+    recipe: Recipe = config.named("recipes")
+    name: str = ""
+    split: Literal["train", "test"] = "test"
+    first_clip: int = 0
+    clips: tuple[int, ...] = ()
+    samples: int = 1
+    seed: int = 0
+    quantise: Quantise = "round"
+    actions: Literal["given", "masked"] = "given"
+    group_size: int = 0
+
+    def __post_init__(self):
+        for key, least in (
+            ("num_clips", 1),
+            ("context", 1),
+            ("horizon", 1),
+            ("samples", 1),
+            ("seed", 0),
+            ("first_clip", 0),
+            ("group_size", 0),
+        ):
+            if getattr(self, key) < least:
+                raise ValueError(f"{key} = {getattr(self, key)}: must be at least {least}")
+        for key, kind in (("split", Literal["train", "test"]), ("quantise", Quantise)):
+            if getattr(self, key) not in get_args(kind):
+                raise ValueError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(get_args(kind))}")
+        kinds = [metric.kind for metric in self.metrics]
+        if not kinds or len(set(kinds)) < len(kinds):
+            raise ValueError(f"metrics = {kinds}: must name at least one metric, and none twice")
+        if self.clips and (self.first_clip or len(set(self.clips)) < len(self.clips) or min(self.clips) < 0):
+            raise ValueError("clips: must be a list of different indices from 0 on, and excludes first_clip")
+        if self.clips and self.num_clips > len(self.clips):
+            raise ValueError(f"num_clips = {self.num_clips}: `clips` lists only {len(self.clips)}")
+
+    @classmethod
+    def load(cls, name: str) -> "Protocol":
+        """The shipped protocol `name`, or that of a TOML file. Raises ConfigError."""
+        return config.load(cls, "protocols", name)
+
+    @property
+    def frames(self) -> int:
+        return self.context + self.horizon
+
+    @property
+    def indices(self) -> Sequence[int]:
+        """The clips' places in the data set, in the order of evaluation."""
+        return self.clips[: self.num_clips] or range(self.first_clip, self.first_clip + self.num_clips)
+
+    @property
+    def hash(self) -> str:
+        """16 hex digits over everything that changes a number: all but the names. Equal hash: comparable results."""
+        table = config.to_dict(self)
+        del table["name"]
+        table["recipe"].pop("name", None)
+        return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def windows(self) -> list[tuple[int, int]]:
+        """Spans of predicted frames, counted from 1, over which means are shown: 1, 1-20, 1-50, 1-100 and all."""
+        ends = [1, *(end for end in (20, 50, 100) if end < self.horizon), self.horizon]
+        return [(1, end) for end in dict.fromkeys(ends)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return config.to_dict(self) | {"hash": self.hash}
+
+    def shortened(self, num_clips: int | None, samples: int | None) -> "Protocol":
+        """The same with fewer (or more) clips or samples, where given: another protocol, with another hash."""
+        given = {"num_clips": num_clips, "samples": samples}
+        return dataclasses.replace(self, **{key: value for key, value in given.items() if value is not None})
+
+    def dataset(self):
+        """The data set of the split, its clips context + horizon long. Raises ValueError if it has too few clips."""
+        dataset = self.recipe.build(self.split, self.frames)
+        if max(self.indices) >= len(dataset):
+            raise ValueError(
+                f"protocol {self.name!r} takes clip {max(self.indices)} of recipe {self.recipe.name!r}, "
+                f"whose {self.split} split has clips 0..{len(dataset) - 1}; ask for fewer with --clips"
+            )
+        return dataset
+
+    def truth(self, clip: Clip) -> Tensor:
+        """The frames of a clip (or batch) as they are scored, uint8.
+
+        In `truncate` mode the true frames go through [-1, 1] and back as well, as the papers' do.
+        """
+        if clip.frames is None:
+            raise ValueError(
+                f"recipe {self.recipe.name!r} holds tokens, not frames; give the protocol one that has frames"
+            )
+        if self.quantise == "round":  # exact: uint8 comes back as it was
+            return clip.frames
+        return to_uint8(to_float(clip.frames), self.quantise)

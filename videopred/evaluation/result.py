@@ -1,0 +1,128 @@
+"""A result: one JSON object in full (docs: eval/README.md), and the (clip, sample, frame) arrays in an .npz beside it.
+
+Both files are written under another name and then renamed, the JSON last: where there is a result it is whole.
+"""
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import torch
+
+from videopred import __version__
+from videopred.evaluation.protocol import Protocol
+from videopred.metrics import Metric, Score
+
+
+@dataclass(frozen=True)
+class Result:
+    """`data` is the JSON object; `arrays` maps "row/metric/name" to (clip, sample, frame)."""
+
+    data: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    def save(self, path: str | Path) -> Path:
+        """Writes `path` (.json) and the .npz beside it, making the folder if need be; returns the path."""
+        path = Path(path)
+        require_writable(path)
+        text = json.dumps(self.data, indent=1, allow_nan=False) + "\n"
+        write(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **cast(dict[str, Any], self.arrays)))
+        write(path, lambda file: file.write(text.encode()))
+        return path
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """The JSON object of a result file. Raises ValueError if the file is not one."""
+    try:
+        data = json.loads(Path(path).read_text())
+        complete = all(key in data for key in ("protocol", "checkpoint", "environment", "rows")) and data["rows"]
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
+        raise ValueError(f"{path}: not JSON ({error}); give a file that `videopred eval` wrote") from error
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
+    if not complete:
+        raise ValueError(f"{path}: not a result; give a file that `videopred eval` wrote")
+    return data
+
+
+def require_writable(path: Path) -> None:
+    """Raises ValueError unless a result can be written to `path`: to be asked before the work, not after it."""
+    if path.suffix != ".json":
+        raise ValueError(f"{path}: a result's name must end in .json")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        probe = _temporary(path)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def write(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
+    """A file that appears whole or not at all: filled under a temporary name, flushed to disk, renamed."""
+    temporary = _temporary(path)
+    try:
+        with open(temporary, "wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def entry(metric: Metric, score: Score, protocol: Protocol, groups: list[float]) -> dict[str, Any]:
+    """A metric of a row as the JSON has it; what is undefined is null."""
+    mean, stderr = score.window(1, protocol.horizon)
+    windows = {}
+    for first, last in protocol.windows:
+        windows[str(last) if last == first else f"{first}-{last}"] = dict(
+            zip(("mean", "stderr"), map(plain, score.window(first, last)), strict=True)
+        )
+    table = {
+        "mean": plain(mean),
+        "stderr": plain(stderr),
+        "better": metric.better,
+        "unit": metric.unit,
+        "windows": windows,
+    }
+    if not np.isfinite(mean):
+        table["reason"] = "undefined at every frame"
+    if groups:
+        table["group_mean"] = plain(np.mean(groups))
+        table["group_std"] = plain(np.std(groups)) if len(groups) > 1 else None
+    table |= {name: int(count) for name, count in score.counts.items()}
+    arrays = {"per_frame": score.per_frame, "per_frame_stderr": score.per_frame_stderr, "per_clip": score.per_clip}
+    return table | {name: plain(array) for name, array in arrays.items()}
+
+
+def plain(value: Any) -> Any:
+    """Numbers and arrays as JSON takes them: NaN and infinities become None."""
+    if np.ndim(value):
+        return [plain(item) for item in value]
+    return float(value) if np.isfinite(value) else None
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Versions and machine, as far as they may explain a number or a time."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    return {
+        "versions": {
+            "videopred": __version__,
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+        },
+        "device": f"{device.type} ({name})",
+        "threads": torch.get_num_threads(),
+        "platform": platform.platform(),
+    }
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -1,0 +1,126 @@
+"""Rows of a result: what is predicted for a batch, and the numbers kept of it."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from videopred.clip import Clip, to_uint8
+from videopred.evaluation import result
+from videopred.evaluation.cost import Clock, flops_per_frame, parameters
+from videopred.evaluation.protocol import Protocol
+from videopred.evaluation.trivial import TRIVIAL
+from videopred.metrics import Metric
+from videopred.rollout import noise_for, rollout
+
+
+class Row:
+    """One row of the table: its metrics, the clips they are reduced over, and why one could not be computed."""
+
+    def __init__(self, name: str, protocol: Protocol, samples: int = 1):
+        self.name, self.protocol, self.samples = name, protocol, samples
+        self.metrics = {metric: metric.build() for metric in protocol.metrics}
+        self.reasons: dict[Metric, str] = {}
+        self.clip_ids: list[str] = []  # in the protocol's order
+        self.failed: dict[str, int] = {}  # clip -> its first frame that is not finite, counted from 1
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def score(self, predicted: Tensor, true: Tensor, clip_ids: Sequence[str], sample: int) -> None:
+        """A metric that refuses the frames is given up with its reason; the others go on."""
+        for metric, accumulator in self.metrics.items():
+            if metric not in self.reasons and len(clip_ids):
+                try:
+                    accumulator.update(predicted, true, clip_ids, sample)
+                except ValueError as error:
+                    self.reasons[metric] = str(error)
+
+    def entry(self) -> dict[str, Any]:
+        order = [clip for clip in self.clip_ids if clip not in self.failed]
+        return {
+            "name": self.name,
+            "clips": len(order),
+            "samples": self.samples,
+            "metrics": {metric.kind: self._metric(metric, order) for metric in self.metrics},
+            "clip_ids": order,
+            "failed_clips": self.failed,
+            "seed": self.protocol.seed,
+        }
+
+    def _metric(self, metric: Metric, order: list[str]) -> dict[str, Any]:
+        reason = self.reasons.get(metric) or ("" if order else "every clip has a predicted frame that is not finite")
+        if reason:
+            return {"mean": None, "stderr": None, "reason": reason}
+        score, size = self.metrics[metric].compute(order), self.protocol.group_size
+        self.arrays |= {f"{self.name}/{metric.kind}/{name}": array for name, array in score.arrays.items()}
+        starts = range(0, len(order), size) if size else ()
+        groups = [self.metrics[metric].compute(order[start : start + size]).mean for start in starts]
+        return result.entry(metric, score, self.protocol, groups)
+
+
+class TrivialRow(Row):
+    def __init__(self, name: str, protocol: Protocol):
+        super().__init__(name, protocol)
+        try:
+            self.predict = TRIVIAL[name](protocol)
+        except (ValueError, OSError) as error:  # a recipe without training clips has no mean image
+            self.reasons = dict.fromkeys(self.metrics, str(error))
+
+    def take(self, truth: Tensor, clip_ids: Sequence[str]) -> None:
+        """Scores the prediction for a batch of true frames, uint8 (b, context + horizon, h, w, c)."""
+        self.clip_ids += clip_ids
+        if len(self.reasons) < len(self.metrics):
+            self.score(self.predict(truth), truth[:, self.protocol.context :], clip_ids, 0)
+
+    def entry(self) -> dict[str, Any]:
+        free = {"parameters": 0, "flops_per_frame": 0, "step_ms": None, "frames_per_second": None}
+        return super().entry() | free
+
+
+class ModelRow(Row):
+    def __init__(self, predictor, protocol: Protocol, device: torch.device, name: str):
+        super().__init__(name, protocol, 1 if predictor.noise_shape() is None else protocol.samples)
+        self.predictor, self.clock = predictor, Clock(device)
+        self.flops: int | None = None
+
+    def take(self, clip: Clip, truth: Tensor, sample: int, bar: tqdm) -> Tensor:
+        """Rolls out one sample of a batch and scores it; returns the frames, uint8 (b, horizon, h, w, c)."""
+        truth = truth[:, self.protocol.context :]
+        fake = torch.empty_like(truth)
+        finite = torch.ones(fake.shape[:2], dtype=torch.bool, device=fake.device)
+        for t, frame in enumerate(self._frames(clip, sample)):
+            finite[:, t] = frame.isfinite().flatten(1).all(1)
+            fake[:, t] = to_uint8(frame.nan_to_num(nan=-1), self.protocol.quantise)
+            bar.update(len(frame))
+        self.clip_ids += clip.id if sample == 0 else ()
+        whole = finite.all(1)
+        for i in (~whole).nonzero().flatten().tolist():
+            self.failed.setdefault(clip.id[i], int((~finite[i]).nonzero()[0]) + 1)
+        kept = [name for name, good in zip(clip.id, whole.tolist(), strict=True) if good]
+        self.score(fake[whole], truth[whole], kept, sample)
+        return fake
+
+    def entry(self) -> dict[str, Any]:
+        cost = {"parameters": parameters(self.predictor), "flops_per_frame": self.flops}
+        return super().entry() | cost | self.clock.report()
+
+    def _frames(self, clip: Clip, sample: int) -> Iterator[Tensor]:
+        protocol, seed = self.protocol, self.protocol.seed
+        actions = clip.actions if self.predictor.format.num_actions else None
+        if actions is not None and protocol.actions == "masked":
+            actions = torch.full_like(actions, -1)
+        clip = dataclasses.replace(clip, actions=actions)
+        state = self.predictor.observe(clip.slice(0, protocol.context))
+        ahead = None if actions is None else actions[:, protocol.context :]
+
+        def noise(frame: int) -> Tensor | None:
+            drawn = noise_for(self.predictor, seed, clip.id, sample, frame)
+            return None if drawn is None else drawn.to(clip.content.device)
+
+        if self.flops is None:
+            action = None if ahead is None else ahead[:, 0]
+            self.flops = flops_per_frame(self.predictor, state, action, noise(0), len(clip.id))
+        return self.clock.steps(rollout(self.predictor, state, actions=ahead, noise=noise), protocol.horizon)

@@ -1,0 +1,128 @@
+"""evaluate(): rolls a predictor out as a protocol says, and scores it and the trivial predictions in one pass.
+
+Batches of clips stream through: what is kept is the metrics' numbers, and the frames of one batch. A number depends on
+the protocol and the weights, not on the batch size beyond the rounding of the device's arithmetic.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from videopred.clip import Clip, stack
+from videopred.evaluation import result
+from videopred.evaluation.protocol import Protocol
+from videopred.evaluation.result import Result
+from videopred.evaluation.rows import ModelRow, TrivialRow
+from videopred.evaluation.trivial import TRIVIAL
+
+
+@torch.no_grad()
+def evaluate(
+    predictor,
+    protocol: Protocol | str,
+    *,
+    num_clips: int | None = None,
+    samples: int | None = None,
+    batch_size: int = 16,
+    device: torch.device | str | None = None,
+    checkpoint: dict[str, Any] | None = None,
+    progress: bool = False,
+    save_clips: str | Path | None = None,
+) -> Result:
+    """Scores `predictor` under `protocol` (or one of that name); the first row of the result is the model.
+
+    num_clips, samples : in place of the protocol's; the result then is one of another protocol (its hash differs)
+    batch_size         : clips rolled out at a time; changes time and memory
+    device             : where to run; the predictor is moved there (default: where it is)
+    checkpoint         : `name`, `hash`, `step`, `config` of the weights, for the result; `name` is the row's
+    progress           : a bar on stderr, if that is a terminal
+    save_clips         : folder for what was scored, as `data_<i>.npz` in TECO's layout (real, fake)
+
+    A clip with a frame that is not finite is named in `failed_clips` and left out of the model's row. Raises ValueError
+    if the predictor does not fit the recipe's format, the data set has too few clips, or the folder is not empty.
+    """
+    protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
+    if samples is not None and samples > 1 and predictor.noise_shape() is None:
+        raise ValueError(f"samples = {samples}: this model is deterministic, every sample would be the same; ask for 1")
+    protocol = protocol.shortened(num_clips, samples)
+    if batch_size < 1:
+        raise ValueError(f"batch_size = {batch_size}: must be at least 1")
+    _require_fit(predictor, protocol)
+    dataset = protocol.dataset()
+    if save_clips is not None:
+        _require_empty(Path(save_clips))
+
+    if device is not None:
+        predictor.to(device)
+    device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
+    checkpoint = checkpoint or {}
+    was_training = predictor.training
+    predictor.eval()
+    model = ModelRow(predictor, protocol, device, checkpoint.get("name") or "model")
+    trivial = [TrivialRow(name, protocol) for name in TRIVIAL]
+    saved = 0
+    frames = protocol.num_clips * model.samples * protocol.horizon
+    try:
+        with tqdm(total=frames, unit=" frames", desc="eval", disable=None if progress else True) as bar:
+            for clip in _batches(dataset, protocol, batch_size):
+                truth = protocol.truth(clip).to(device)  # made on the CPU: a GPU divides by 255 with another rounding
+                clip = clip.to(device)
+                for row in trivial:
+                    row.take(truth, clip.id)
+                for sample in range(model.samples):
+                    fake = model.take(clip, truth, sample, bar)
+                    if save_clips is not None:
+                        _save(Path(save_clips) / f"data_{saved}.npz", clip, truth, fake, protocol.context, sample)
+                        saved += 1
+    finally:
+        predictor.train(was_training)
+
+    data = {
+        "protocol": protocol.to_dict(),
+        "checkpoint": checkpoint,
+        "environment": result.environment(device),
+        "rows": [row.entry() for row in (model, *trivial)],
+    }
+    arrays = {key: array for row in (model, *trivial) for key, array in row.arrays.items()}
+    return Result(data, arrays)
+
+
+def _batches(dataset, protocol: Protocol, size: int) -> Iterator[Clip]:
+    for start in range(0, protocol.num_clips, size):
+        yield stack([dataset[i] for i in protocol.indices[start : start + size]])
+
+
+def _require_fit(predictor, protocol: Protocol) -> None:
+    has, takes = protocol.recipe.format, predictor.format
+    if (has.channels, has.height, has.width) != (takes.channels, takes.height, takes.width):
+        raise ValueError(
+            f"the model takes frames of {takes.height} x {takes.width} x {takes.channels}, protocol {protocol.name!r} "
+            f"gives {has.height} x {has.width} x {has.channels} (recipe {protocol.recipe.name!r}); choose one that fits"
+        )
+    if takes.num_actions and takes.num_actions != has.num_actions:
+        raise ValueError(
+            f"the model knows {takes.num_actions} actions, recipe {protocol.recipe.name!r} of protocol "
+            f"{protocol.name!r} has {has.num_actions}; choose a protocol that fits"
+        )
+
+
+def _require_empty(folder: Path) -> None:
+    if any(folder.glob("data_*.npz")):
+        raise ValueError(f"{folder}: already holds data_*.npz files; give another folder, so that clips are not mixed")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be made: {error.strerror}") from error
+
+
+def _save(path: Path, clip: Clip, real: Tensor, fake: Tensor, context: int, sample: int) -> None:
+    fake = torch.cat([real[:, :context], fake], 1)
+    tensors = {"real": real, "fake": fake} | ({} if clip.actions is None else {"actions": clip.actions})
+    arrays: dict[str, Any] = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+    arrays |= {"context": context, "sample": sample, "clip_ids": np.array(clip.id)}
+    result.write(path, lambda file: np.savez_compressed(file, **arrays))

@@ -1,0 +1,123 @@
+"""What a metric keeps and what it says: numbers per (clip, sample, frame), and the Score computed from them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+
+class Numbers:
+    """One or a few numbers per frame, kept by (clip, sample). The frames themselves are not kept."""
+
+    def __init__(self):
+        self.rows: dict[tuple[str, int], np.ndarray] = {}  # each float64 (..., t)
+
+    def add(self, values: Tensor, clip_ids: Sequence[str], sample: int) -> None:
+        """`values`: (..., b, t). Raises ValueError if a (clip, sample) comes twice or is of another length."""
+        stacked = values.movedim(-2, 0).double().cpu().numpy().copy()  # (b, ..., t)
+        if len(clip_ids) != len(stacked):
+            raise ValueError(f"{len(clip_ids)} clip ids for a batch of {len(stacked)} clips")
+        self._take({(clip, sample): row for clip, row in zip(clip_ids, stacked, strict=True)}, len(clip_ids))
+
+    def merge(self, other: "Numbers") -> None:
+        self._take(other.rows, len(other.rows))
+
+    def arrays(self, order: Sequence[str] | None) -> tuple[tuple[str, ...], np.ndarray]:
+        """Clip ids in `order` (default: sorted) and the numbers (..., clip, sample, frame)."""
+        samples = sorted({sample for _, sample in self.rows})
+        clips = tuple(sorted({clip for clip, _ in self.rows}) if order is None else order)
+        if not clips:
+            raise ValueError("no clip was scored")
+        for clip in clips:
+            lacking = [sample for sample in samples or [0] if (clip, sample) not in self.rows]
+            if lacking:
+                raise ValueError(f"clip {clip!r}, sample {lacking[0]} was not scored")
+        table = [np.stack([self.rows[clip, sample] for sample in samples], -2) for clip in clips]
+        return clips, np.stack(table, -3)
+
+    def _take(self, rows: Mapping[tuple[str, int], np.ndarray], count: int) -> None:
+        again = [clip for clip, sample in rows if (clip, sample) in self.rows]
+        if again or len(rows) < count:
+            raise ValueError(f"clip {again[0] if again else next(iter(rows))[0]!r} was scored twice")
+        lengths = {row.shape[-1] for row in (*rows.values(), *list(self.rows.values())[:1])}
+        if len(lengths) > 1:
+            raise ValueError(f"all clips of one score must have equal length; got {sorted(lengths)} frames")
+        self.rows.update(rows)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric over a list of clips.
+
+    clip_ids  : the clips, in the order of every array's first axis
+    terms     : (clip, frame); their mean over clips is the value at a frame, their spread gives its standard error.
+                NaN in a column: undefined at that frame. For a mean these are the numbers, averaged over samples
+    per_clip  : (clip,) the metric of each clip over its frames and samples; NaN where undefined
+    arrays    : name -> (clip, sample, frame), everything that was kept
+    counts    : name -> how often something worth knowing happened, such as `capped_frames`
+    """
+
+    clip_ids: tuple[str, ...]
+    terms: np.ndarray
+    per_clip: np.ndarray
+    arrays: dict[str, np.ndarray]
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def per_frame(self) -> np.ndarray:
+        """(frame,) mean over clips."""
+        return self.terms.mean(0)
+
+    @property
+    def per_frame_stderr(self) -> np.ndarray:
+        """(frame,) standard error over clips; NaN for one clip."""
+        return _stderr(self.terms)
+
+    def window(self, first: int, last: int) -> tuple[float, float]:
+        """Mean over clips and frames first..last (counted from 1, both included), and its standard error over clips.
+
+        Frames where the metric is undefined are left out; (nan, nan) if it is undefined at all of them.
+        """
+        part = self.terms[:, first - 1 : last]
+        part = part[:, np.isfinite(part).all(0)]
+        if not part.size:
+            return float("nan"), float("nan")
+        return float(part.mean()), float(_stderr(part.mean(1)))
+
+    @property
+    def mean(self) -> float:
+        return self.window(1, self.terms.shape[1])[0]
+
+    @property
+    def stderr(self) -> float:
+        return self.window(1, self.terms.shape[1])[1]
+
+
+class PerFrame:
+    """The accumulator of a metric that is one number per frame, averaged over samples, frames and clips.
+
+    measure : two batches of frames (b, t, h, w, c) -> (b, t)
+    cap     : the largest value `measure` gives; how many frames reach it is reported as `capped_frames`
+    """
+
+    def __init__(self, measure: Callable[[Tensor, Tensor], Tensor], *, cap: float | None = None):
+        self.measure = measure
+        self.cap = cap
+        self.numbers = Numbers()
+
+    def update(self, predicted: Tensor, target: Tensor, clip_ids: Sequence[str], sample: int = 0) -> None:
+        self.numbers.add(self.measure(predicted, target), clip_ids, sample)
+
+    def merge(self, other: "PerFrame") -> None:
+        self.numbers.merge(other.numbers)
+
+    def compute(self, order: Sequence[str] | None = None) -> Score:
+        clips, values = self.numbers.arrays(order)
+        terms = values.mean(1)  # (clip, sample, frame) -> (clip, frame)
+        counts = {} if self.cap is None else {"capped_frames": int((values >= self.cap).sum())}
+        return Score(clips, terms, terms.mean(1), {"values": values}, counts)
+
+
+def _stderr(x: np.ndarray) -> np.ndarray:
+    return np.std(x, 0, ddof=1) / np.sqrt(len(x)) if len(x) > 1 else np.full(x.shape[1:], np.nan)

@@ -1,0 +1,1 @@
+"""Arithmetic that knows nothing of clips, models or configurations: scan, ssm, conv, norm."""

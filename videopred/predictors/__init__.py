@@ -1,0 +1,23 @@
+"""Predictors: what is trained, rolled out and evaluated.
+
+    forward(clip, state=None, inputs=None, noise=None) -> (loss, metrics, state)
+    reconstruct(clip, state=None, inputs=None, noise=None) -> (frames (b, t', c, h, w) in [-1, 1], state)
+    observe(clip, state=None) -> state
+    predict(state, action=None, noise=None) -> (frame (b, c, h, w) in [-1, 1], state)
+    noise_shape() -> shape of the noise for one frame of one clip, or None if there is no randomness
+
+- `clip` is a batch on the model's device. The newest frame waits in the state: `observe` consumes all but the newest
+  frame, `predict` takes the action that leads to the frame it returns, and a chunk given with a state predicts every
+  one of its frames (t' = t), the first chunk all but the first (t' = t - 1).
+- The loss of a chunk is its sum over the count of the whole clip (`clip.whole`), so that the losses of all chunks of a
+  clip add up to the loss of the whole.
+- `inputs` (b, t, c, h, w) are fed in place of the true frames; the targets stay true.
+- Nothing here draws random numbers: `noise` is handed in.
+
+To add one: a file with a frozen config dataclass (`kind`, fields, `build(format)`) above the module, and its config in
+the union below. `tests/predictors/test_contract.py` then tests it like every other.
+"""
+
+from videopred.predictors.pixel import PixelConfig
+
+Predictor = PixelConfig

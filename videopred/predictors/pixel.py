@@ -1,0 +1,140 @@
+"""Pixel predictor: encoder, stack, decoder; the next frame under an L1 + L2 loss.
+
+The no-VQ model of Smith et al. (NeurIPS 2023). Frame t is encoded, joined with the action that leads to frame t+1,
+and mixed to the stack's width by a 1x1 convolution; from the stack's output decoder and head make frame t+1.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from videopred.clip import Clip, Format
+from videopred.codecs import Codec
+from videopred.codecs.resnet import ResNetCodecConfig
+from videopred.nn.conv import Conv
+from videopred.nn.norm import at_least_float32
+from videopred.predictors.actions import ActionsConfig
+from videopred.predictors.heads import DirectConfig, Head
+from videopred.predictors.stack import StackConfig
+
+State = tuple[Tensor, tuple | None]
+
+
+@dataclass(frozen=True)
+class PixelConfig:
+    """The loss is w L1 + (1 - w) L2 + v moments, with w `l1_weight` and v `moments_weight`.
+
+    "moments" is the squared relative error of each frame's mean intensity and mean squared intensity. Under uncertainty L2
+    wants the mean of all futures and L1 the median, which on a dark ground is nothing at all; this term asks that what is
+    there neither fades nor smears. (A smear keeps the first moment and loses the second.)
+
+    `reduction` "mean" is the plain mean over pixels; "paper" sums over width and channels, as the paper's code does
+    (so the loss, and with it the gradient, is width x channels times larger).
+    """
+
+    kind: Literal["pixel"] = "pixel"
+    codec: Codec = field(default_factory=ResNetCodecConfig)
+    stack: StackConfig = field(default_factory=StackConfig)
+    actions: ActionsConfig = field(default_factory=ActionsConfig)
+    head: Head = field(default_factory=DirectConfig)
+    l1_weight: float = 0.5
+    moments_weight: float = 0.0
+    reduction: Literal["mean", "paper"] = "mean"
+
+    def build(self, format: Format) -> "PixelPredictor":
+        return PixelPredictor(format, self)
+
+
+class PixelPredictor(nn.Module):
+    """The state is (newest frame (b, c, h, w), state of the stack or None where the stack has seen nothing yet)."""
+
+    def __init__(self, format: Format, config: PixelConfig):
+        super().__init__()
+        if not 0 <= config.l1_weight <= 1:
+            raise ValueError(f"l1_weight {config.l1_weight}: must lie in 0..1")
+        self.format = format
+        self.l1_weight, self.moments_weight = config.l1_weight, config.moments_weight
+        self.reduction = config.reduction
+        width = config.stack.width
+        self.head = config.head.build(format.channels, width, config.codec.stride)
+        self.codec = config.codec.build(format.channels, width, self.head.outputs, format.height, format.width)
+        self.actions = config.actions.build(format.num_actions)
+        self.mix = Conv(self.codec.channels + self.actions.width, width, 1)
+        self.stack = config.stack.build()
+
+    def forward(self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: None = None):
+        """Loss, metrics {"l1", "l2"} (means over pixels), "moments" where it has a weight, and state; see `videopred.predictors`."""
+        predicted, state = self.reconstruct(clip, state, inputs)
+        return *self.compare(predicted, clip), state
+
+    def compare(self, predicted: Tensor, clip: Clip) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss and metrics of predictions (b, t, c, h, w) of the last t frames of `clip`."""
+        predicted = at_least_float32(predicted)
+        true = self._pixels(clip)[:, -predicted.shape[1] :]
+        share = predicted.shape[1] / ((clip.whole or clip.num_frames) - 1)
+        l1, l2 = (predicted - true).abs().mean() * share, (predicted - true).square().mean() * share
+        loss, metrics = self.l1_weight * l1 + (1 - self.l1_weight) * l2, {"l1": l1.detach(), "l2": l2.detach()}
+        if self.moments_weight:
+            moments = (_moments(predicted) / _moments(true) - 1).square().mean(1).sum() / len(true) * share
+            loss, metrics["moments"] = loss + self.moments_weight * moments, moments.detach()
+        if self.reduction == "paper":
+            loss = loss * (self.format.width * self.format.channels)
+        return loss, metrics
+
+    def reconstruct(self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: None = None):
+        """Each next frame, given the true ones before it (or `inputs` in their place)."""
+        seen, ids, newest = self._seen(clip, state, inputs)
+        predicted, after = self._next(seen, ids, None if state is None else state[1])
+        return predicted, (newest, after)
+
+    def observe(self, clip: Clip, state: State | None = None) -> State:
+        """The state after the frames of `clip`; the newest one waits in it."""
+        seen, ids, newest = self._seen(clip, state, None)
+        before = None if state is None else state[1]
+        return newest, self.stack(self._latents(seen, ids), before)[1] if seen.shape[1] else before
+
+    def predict(self, state: State, action: Tensor | None = None, noise: None = None) -> tuple[Tensor, State]:
+        """The next frame (b, c, h, w) in [-1, 1], under the action (b,) that leads to it."""
+        newest, before = state
+        ids = self.actions.ids(None if action is None else action[:, None], len(newest), 1, newest.device)
+        predicted, after = self._next(newest.unsqueeze(1), ids, before)
+        return predicted[:, 0], (predicted[:, 0], after)
+
+    def noise_shape(self) -> None:
+        """Deterministic: it takes no noise."""
+
+    def _seen(self, clip: Clip, state: State | None, inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Frames the stack will see, the actions that lead to their successors, and the frame that must wait."""
+        fed = self._pixels(clip) if inputs is None else inputs
+        ids = self.actions.ids(clip.actions, *fed.shape[:2], fed.device)
+        if state is None:
+            return fed[:, :-1], ids[:, 1:], fed[:, -1]
+        return torch.cat([state[0].unsqueeze(1), fed[:, :-1]], 1), ids, fed[:, -1]
+
+    def _next(self, frames: Tensor, ids: Tensor, state: tuple | None) -> tuple[Tensor, tuple]:
+        hidden, state = self.stack(self._latents(frames, ids), state)
+        painted = self.codec.decode(hidden)
+        predicted = self.head(*(x.flatten(0, 1) for x in (hidden, painted, frames)))
+        return predicted.unflatten(0, frames.shape[:2]), state
+
+    def _latents(self, frames: Tensor, ids: Tensor) -> Tensor:
+        latents = self.actions(self.codec.encode(frames), ids)
+        return self.mix(latents.flatten(0, 1)).unflatten(0, frames.shape[:2])
+
+    def _pixels(self, clip: Clip) -> Tensor:
+        frames = clip.pixels(self.mix.weight.dtype)
+        wanted = (self.format.channels, self.format.height, self.format.width)
+        if frames.shape[2:] != wanted:
+            raise ValueError(
+                f"frames of (channels, height, width) {tuple(frames.shape[2:])}: this model takes {wanted}; "
+                f"use a recipe of that format"
+            )
+        return frames
+
+
+def _moments(frames: Tensor) -> Tensor:
+    """Mean intensity in 0..1 and its mean square over the pixels of each frame, (b, t, 2); a black frame has 10^-4."""
+    intensity = frames.add(1).div(2)
+    return torch.stack([intensity.mean((-3, -2, -1)), intensity.square().mean((-3, -2, -1))], -1) + 1e-4

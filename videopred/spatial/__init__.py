@@ -1,0 +1,15 @@
+"""Spatial blocks: mixing within a frame.
+
+A member maps feature maps (n, c, h, w) to the same shape, one frame at a time: frame i of the output depends on frame i
+of the input alone, and any height and width is taken. It knows nothing of time.
+
+To add one: a file with a frozen config dataclass (`kind`, fields, `build(width)`) above the module, and its config in
+the union below. `tests/spatial/test_contract.py` then tests it like every other.
+"""
+
+from videopred.spatial.half_glu import HalfGLUConfig
+from videopred.spatial.identity import IdentityConfig
+from videopred.spatial.resnet import ResNetConfig
+from videopred.spatial.standard import StandardConfig
+
+Spatial = ResNetConfig | StandardConfig | HalfGLUConfig | IdentityConfig

@@ -1,0 +1,40 @@
+"""The residual block of ConvS5's nonlinearity ("resnet" of the paper's code): two convolutions, and an activation after the sum."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+
+from videopred.nn.conv import Activation, Conv, activate
+from videopred.nn.norm import GroupNorm
+from videopred.nn.squeeze_excite import SqueezeExcite
+
+
+@dataclass(frozen=True)
+class ResNetConfig:
+    kind: Literal["resnet"] = "resnet"
+    kernel_size: int = 3
+    num_groups: int = 32
+    activation: Activation = "gelu"
+    squeeze_excite: bool = False
+
+    def build(self, width: int) -> "ResNet":
+        return ResNet(width, self)
+
+
+class ResNet(nn.Module):
+    """(n, width, h, w) -> the same shape: act(x + conv(act(norm(conv(act(norm(x)))))))."""
+
+    def __init__(self, width: int, config: ResNetConfig):
+        super().__init__()
+        self.activation = config.activation
+        self.norm1 = GroupNorm(config.num_groups, width)
+        self.conv1 = Conv(width, width, config.kernel_size)
+        self.norm2 = GroupNorm(config.num_groups, width)
+        self.conv2 = Conv(width, width, config.kernel_size)
+        self.excite = SqueezeExcite(width) if config.squeeze_excite else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.conv1(activate(self.norm1(x), self.activation))
+        h = self.conv2(activate(self.norm2(h), self.activation))
+        return activate(x + self.excite(h), self.activation)

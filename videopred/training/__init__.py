@@ -1,0 +1,65 @@
+"""Training: one loop for every predictor on every recipe.
+
+A preset is a `RunConfig`: a recipe, a predictor and how to train it. `loop.train` runs it in a folder, and the same
+call in the same folder goes on where it stopped.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from videopred import config
+from videopred.data import Recipe
+from videopred.predictors import Predictor
+from videopred.training.feeding import Feeding, TeacherForcingConfig
+from videopred.training.optimizer import OptimizerConfig
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Counts are in updates ("steps"), `clip_frames` in frames; 0 turns an `*_every` or a `clip_gradient` off.
+
+    `accumulate` batches of `batch_size` clips make one update. `ema` is the decay of the averaged weights that
+    predict (0: the raw weights do). `keep` is how many of the newest checkpoints stay, besides one every `keep_every`.
+    `validate_every` steps a rollout of `validation_clips` test clips, `context` + `horizon` frames long, is scored and drawn.
+    """
+
+    steps: int
+    batch_size: int
+    clip_frames: int
+    feeding: Feeding = field(default_factory=TeacherForcingConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    seed: int = 0
+    accumulate: int = 1
+    clip_gradient: float = 1.0
+    action_dropout: float = 0.0
+    precision: Literal["float32", "bfloat16"] = "float32"
+    ema: float = 0.0
+    workers: int = 0
+    threads: int = 0
+    tensorboard: bool = False
+    log_every: int = 10
+    save_every: int = 200
+    keep: int = 2
+    keep_every: int = 0
+    validate_every: int = 0
+    validation_clips: int = 8
+    context: int = 16
+    horizon: int = 48
+
+    def __post_init__(self):
+        for key, least in {"steps": 1, "batch_size": 1, "clip_frames": 2, "accumulate": 1, "keep": 1, "log_every": 1,
+                           "save_every": 1, "context": 1, "horizon": 1, "validation_clips": 1}.items():  # fmt: skip
+            if getattr(self, key) < least:
+                raise ValueError(f"{key} = {getattr(self, key)}: must be at least {least}")
+        if not 0 <= self.action_dropout <= 1 or not 0 <= self.ema < 1:
+            raise ValueError(f"action_dropout = {self.action_dropout} must lie in 0..1 and ema = {self.ema} in 0..1, below 1")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A preset: everything that decides what a training run does."""
+
+    predictor: Predictor
+    training: TrainingConfig
+    recipe: Recipe = config.named("recipes")
+    name: str = ""

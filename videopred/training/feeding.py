@@ -1,0 +1,114 @@
+"""What a predictor is fed while it learns: the truth, or more and more of what it predicts itself.
+
+A model that has only ever seen true frames does not know its own mistakes: fed with its own predictions it blurs and
+drifts within a few frames. Three remedies of rising cost; each gives a loss that the loop differentiates.
+
+    teacher_forcing      the true frame, always: one parallel pass
+    scheduled_sampling   true frames with a share replaced by the model's predictions of them, which come from one or more
+                         parallel passes without gradient (Bengio et al., NeurIPS 2015; parallel: Duckworth et al., 2019)
+    closed_loop          true frames for a context, then its own, frame after frame, with the gradient through all of it
+
+`loss(predictor, clip, progress, generator)`: `progress` is the finished share of training in 0..1, `generator` the only
+source of randomness; returns (loss, metrics).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from videopred.clip import Clip
+
+
+@dataclass(frozen=True)
+class TeacherForcingConfig:
+    kind: Literal["teacher_forcing"] = "teacher_forcing"
+
+    def loss(self, predictor: nn.Module, clip: Clip, progress: float, generator: Generator):
+        loss, metrics, _ = predictor(clip)
+        return loss, metrics
+
+
+@dataclass(frozen=True)
+class ScheduledSamplingConfig:
+    """After `min_context`..`max_context` true frames, a share that ramps from 0 to `share` over the first `ramp` of training."""
+
+    kind: Literal["scheduled_sampling"] = "scheduled_sampling"
+    share: float = 0.9
+    ramp: float = 0.5
+    passes: int = 2
+    min_context: int = 6
+    max_context: int = 20
+
+    def __post_init__(self):
+        if not 0 <= self.share <= 1 or not 0 < self.ramp <= 1 or self.passes < 1:
+            raise ValueError(f"share {self.share} must lie in 0..1, ramp {self.ramp} in 0..1, passes {self.passes} be 1 or more")
+        _check_context(self.min_context, self.max_context)
+
+    def loss(self, predictor: nn.Module, clip: Clip, progress: float, generator: Generator):
+        frames = inputs = clip.pixels()
+        share = self.share * min(1.0, progress / self.ramp)
+        context = _draw(self.min_context, self.max_context, generator)
+        later = (torch.arange(frames.shape[1], device=frames.device) >= context).view(1, -1, 1, 1, 1)
+        for _ in range(self.passes if share else 0):
+            with torch.no_grad():
+                predicted, _ = predictor.reconstruct(clip, inputs=inputs)
+            predicted = torch.cat([frames[:, :1], predicted.to(frames.dtype)], 1)
+            chosen = torch.rand(frames.shape[:2], generator=generator).lt(share).to(frames.device)
+            inputs = torch.where(chosen[:, :, None, None, None] & later, predicted, frames)
+        loss, metrics, _ = predictor(clip, inputs=inputs)
+        return loss, metrics
+
+
+@dataclass(frozen=True)
+class ClosedLoopConfig:
+    """Teacher forcing for the first `warmup` share of training; then `min_context`..`max_context` true frames and a
+    number of its own that grows from `min_horizon` to `max_horizon` until `ramp` of training is done.
+
+    Only for predictors that can be compared with pixels (`compare`); `clip_frames` must hold the longest context and horizon.
+    """
+
+    kind: Literal["closed_loop"] = "closed_loop"
+    warmup: float = 0.2
+    ramp: float = 0.8
+    min_context: int = 6
+    max_context: int = 16
+    min_horizon: int = 4
+    max_horizon: int = 32
+
+    def __post_init__(self):
+        if not 0 <= self.warmup < self.ramp <= 1 or not 1 <= self.min_horizon <= self.max_horizon:
+            raise ValueError(f"warmup {self.warmup} and ramp {self.ramp} must be 0 <= warmup < ramp <= 1, min_horizon "
+                             f"{self.min_horizon} and max_horizon {self.max_horizon} 1 <= min <= max")  # fmt: skip
+        _check_context(self.min_context, self.max_context)
+
+    def loss(self, predictor: nn.Module, clip: Clip, progress: float, generator: Generator):
+        grown = (progress - self.warmup) / (self.ramp - self.warmup)
+        horizon = round(self.min_horizon + (self.max_horizon - self.min_horizon) * min(1.0, grown))
+        context = _draw(self.min_context, self.max_context, generator)
+        if grown < 0:
+            loss, metrics, _ = predictor(clip.slice(0, self.max_context + self.min_horizon))
+            return loss, metrics
+        if clip.num_frames < self.max_context + self.max_horizon:
+            raise ValueError(f"training.clip_frames = {clip.num_frames}: closed_loop needs max_context + max_horizon = "
+                             f"{self.max_context + self.max_horizon} frames")  # fmt: skip
+        predicted, (_, memory) = predictor.reconstruct(clip.slice(0, context + 1))
+        frames = [predicted]
+        for t in range(context + 1, context + horizon):
+            action = None if clip.actions is None else clip.actions[:, t]
+            frame, (_, memory) = predictor.predict((frames[-1][:, -1], memory), action)
+            frames.append(frame.unsqueeze(1))
+        return predictor.compare(torch.cat(frames, 1), clip.slice(0, context + horizon))  # type: ignore[operator]
+
+
+def _draw(low: int, high: int, generator: Generator) -> int:
+    return int(torch.randint(low, high + 1, (), generator=generator))
+
+
+def _check_context(low: int, high: int) -> None:
+    if not 1 <= low <= high:
+        raise ValueError(f"min_context {low} and max_context {high}: must be 1 <= min_context <= max_context")
+
+
+Feeding = TeacherForcingConfig | ScheduledSamplingConfig | ClosedLoopConfig
