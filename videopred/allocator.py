@@ -26,4 +26,5 @@ def keep_memory() -> bool:
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "gnu_get_libc_version"):  # musl
         return False
-    return all([libc.mallopt(option, value) for option, value in SETTINGS.values()])
+    done = [libc.mallopt(option, value) for option, value in SETTINGS.values()]
+    return all(done)

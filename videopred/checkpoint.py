@@ -1,6 +1,8 @@
-"""What a model is on disk: `model.safetensors` and `config.toml` in one folder. No pickle; nothing here can run code.
+"""What a model is on disk: `model.safetensors` and `config.toml` in one folder. No pickle.
 
 A run folder holds step folders `step_00001000`, each a model; a name means a model that ships under checkpoints/.
+The files hold numbers and settings only. One setting can bring in code: a part whose `kind` is "package.module:Config"
+is imported, so such a checkpoint may run what is installed or on PYTHONPATH under that name, as `import` would.
 """
 
 import hashlib
@@ -42,10 +44,12 @@ def load(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
     """
     folder = resolve(checkpoint)
     raw = read_config(folder)
-    recipe = config.from_dict(Recipe, raw["recipe"], "recipe")
-    predictor = config.from_dict(Predictor, raw["predictor"], "predictor").build(recipe.format)
-    weights = read_tensors(folder / MODEL)
-    fill(predictor, weights, folder / MODEL)
+    try:
+        recipe = config.from_dict(Recipe, raw["recipe"], "recipe")
+        predictor = config.from_dict(Predictor, raw["predictor"], "predictor").build(recipe.format)
+    except ValueError as error:
+        raise ValueError(f"{folder / CONFIG}: no model can be built from it: {error}") from error
+    fill(predictor, read_tensors(folder / MODEL), folder / MODEL)
     digest = hashlib.sha256((folder / MODEL).read_bytes()).hexdigest()
     return Loaded(predictor.eval().to(device), recipe, _name(folder), _step(folder), digest, raw)
 
@@ -55,35 +59,44 @@ def resolve(checkpoint: str) -> Path:
     for folder in (Path(checkpoint), SHIPPED / checkpoint, SHIPPED / "runs" / checkpoint):
         if (folder / MODEL).is_file():
             return folder
-        steps = sorted(path.parent for path in folder.glob(f"step_*/{MODEL}"))
-        if steps:
-            return steps[-1]
+        complete = [step for step in steps(folder) if (step / MODEL).is_file()]
+        if complete:
+            return complete[-1]
     if Path(checkpoint).exists():
-        raise FileNotFoundError(f"{checkpoint}: holds no {MODEL} and no step_* folder with one; give a run folder or a step")
+        raise FileNotFoundError(
+            f"{checkpoint}: holds no {MODEL} and no step_* folder with one; give a run folder or a step"
+        )
     names = sorted(path.parent.name for path in SHIPPED.glob(f"*/{MODEL}"))
     raise FileNotFoundError(
-        f"{checkpoint}: no such checkpoint. Give a run folder, one of its step_* folders, or a shipped model"
-        + (f" ({', '.join(names)})" if names else "; shipped models lie under checkpoints/ of the source repository, "
-           "not in the installed package: clone it, or copy that folder and give its path")
-    )
+        f"{checkpoint}: no such checkpoint. Give a run folder, one of its step_* folders, or a shipped model; shipped "
+        + (f"are {', '.join(names)}" if names else "models lie under checkpoints/ of the source repository, not in the "
+           "installed package: clone it, or copy that folder and give its path")
+    )  # fmt: skip
+
+
+def steps(run: Path) -> list[Path]:
+    """The step folders of a run, oldest first."""
+    found = [path for path in run.glob("step_*") if path.name.removeprefix("step_").isdecimal() and path.is_dir()]
+    return sorted(found, key=_step)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The whole configuration that is saved beside the weights."""
+    """The whole configuration that is saved beside the weights. Raises FileNotFoundError, ValueError if damaged."""
+    path = folder / CONFIG
     try:
-        raw = tomllib.loads((folder / CONFIG).read_text())
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{folder / CONFIG}: missing, so the model's shape is unknown") from error
+        raise FileNotFoundError(f"{path}: missing, so the model's shape is unknown") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{folder / CONFIG}: damaged: {error}") from error
+        raise ValueError(f"{path}: damaged: {error}") from error
     for key in ("recipe", "predictor"):
         if key not in raw:
-            raise ValueError(f"{folder / CONFIG}: has no [{key}], so it is not a videopred checkpoint's")
+            raise ValueError(f"{path}: has no [{key}], so it is empty, or not a videopred checkpoint's")
     return raw
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a safetensors file. Raises ValueError if it is damaged."""
+    """All tensors of a safetensors file. Raises FileNotFoundError, ValueError if it is damaged."""
     try:
         return load_file(path)
     except FileNotFoundError as error:
@@ -93,24 +106,36 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def fill(module: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
-    """Loads weights strictly. Raises ValueError that names the first misfit."""
-    wanted = module.state_dict()
-    for name in [*(wanted.keys() - weights.keys()), *(weights.keys() - wanted.keys())]:
-        where = "the model has no such tensor" if name in weights else "the file lacks it"
-        raise ValueError(f"{source}: weights of another model: {name}: {where}")
-    for name, tensor in wanted.items():
-        if tensor.shape != weights[name].shape:
-            raise ValueError(f"{source}: weights of another model: {name} is {tuple(weights[name].shape)}, "
-                             f"the config makes it {tuple(tensor.shape)}")
+    """Loads weights strictly. Raises ValueError that names the first misfit; then nothing has been changed."""
+    check(module, weights, source)
     module.load_state_dict(weights)
 
 
+def check(module: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
+    """Raises ValueError that names the first tensor in which the file `source` does not fit `module`."""
+    wanted = module.state_dict()
+    for name in [*wanted, *weights]:
+        if name not in weights:
+            raise ValueError(f"{source}: weights of another model: {name}: the file lacks it")
+        if name not in wanted:
+            raise ValueError(f"{source}: weights of another model: {name}: the model has no such tensor")
+        if wanted[name].shape != weights[name].shape:
+            raise ValueError(
+                f"{source}: weights of another model: {name} is {tuple(weights[name].shape)}, "
+                f"the config makes it {tuple(wanted[name].shape)}"
+            )
+
+
 def _name(folder: Path) -> str:
-    return folder.parent.name if folder.name.startswith("step_") else folder.name
+    return folder.resolve().parent.name if folder.name.startswith("step_") else folder.resolve().name
 
 
 def _step(folder: Path) -> int:
-    if folder.name.startswith("step_"):
-        return int(folder.name.removeprefix("step_"))
+    number = folder.name.removeprefix("step_")
+    if number.isdecimal():
+        return int(number)
     card = folder / "card.json"
-    return json.loads(card.read_text())["step"] if card.is_file() else 0
+    try:
+        return json.loads(card.read_text(encoding="utf-8"))["step"] if card.is_file() else 0
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{card}: damaged: it does not say the step") from error

@@ -41,5 +41,5 @@ def test_bfloat16_keeps_float32_statistics(make):
 
 
 def test_groups_that_do_not_divide_are_refused():
-    with pytest.raises(ValueError, match="10 channels .* num_groups = 4 .* divisor of 10"):
+    with pytest.raises(ValueError, match=r"10 channels .* num_groups = 4 .* divisor of 10"):
         GroupNorm(4, 10)

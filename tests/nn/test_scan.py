@@ -86,6 +86,7 @@ def test_strided_memory():
     assert torch.equal(scan(a, strided, initial), scan(a, b, initial))
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # opcheck's own
 def test_the_operator_keeps_the_rules_of_torch_library():
     """Schema, fake tensors, autograd registration and AOT dispatch, so that it compiles."""
     torch.library.opcheck(torch.ops.videopred.scan.default, tuple(case(3)))

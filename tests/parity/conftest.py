@@ -1,7 +1,7 @@
-"""Golden arrays: every .npz found is offered to the checks of this folder, and a table at the end says what agreed how well.
+"""Golden arrays: every .npz found is offered to the checks of this folder, and a table at the end tells the errors.
 
-$VIDEOPRED_GOLDEN names another folder of files. A check says with `@pytest.mark.golden(takes=...)` which files it takes, from
-the arrays that lie in them. See README.md in this folder.
+$VIDEOPRED_GOLDEN names another folder of files. A check says with `@pytest.mark.golden(takes=...)` which files it
+takes, by the arrays that lie in them. See README.md in this folder.
 """
 
 import functools

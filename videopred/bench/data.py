@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 from videopred import config
-from videopred.bench.rounds import Row, compare, rows as compared
+from videopred.bench.rounds import Row, compare, to_rows
 from videopred.data import Recipe, loader
 
 RECIPES = (("moving-mnist", 300), ("moving-mnist-small", 64))  # name, frames
@@ -27,6 +27,6 @@ def measure(name: str, dataset, frames: int, rounds: int, batch: int = BATCH) ->
     }
     size = dataset[0].frames.shape[1:]
     shape = f"{name}: {batch} clips of {frames} frames, {'x'.join(map(str, size))}"
-    for row in compared(compare(functions, rounds, title=name), shape, "generator"):
+    for row in to_rows(compare(functions, rounds, title=name), shape, "generator"):
         assert row.median_ms is not None
         yield replace(row, figures={"frames_per_second": batch * frames / row.median_ms * 1e3})

@@ -66,7 +66,7 @@ def peaks(rounds: int, side: int = 1024, frames: int = 16, megabytes: int = 64) 
 
 
 def resident_mib() -> float | None:
-    """Memory that this process holds now; where the system tells only the most it ever held, that. None: it does not tell."""
+    """Memory that this process holds; where the system only tells the most it ever held, that; None if neither."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / MIB

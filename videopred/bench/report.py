@@ -1,13 +1,14 @@
 """What a bench found: one JSON object for programs, one table for people."""
 
 import json
-import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from videopred.bench.rounds import Row
+from videopred.data.whole_file import WholeFile
 
 
 def to_dict(bench: str, quick: bool, environment: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
@@ -21,24 +22,21 @@ def to_dict(bench: str, quick: bool, environment: dict[str, Any], rows: Sequence
 
 
 def require_writable(path: Path) -> None:
-    """Raises ValueError unless `save` can write `path`: to be asked before the work, not after it."""
+    """Raises ValueError unless `save` can write `path`: to be asked before the work, not after it. Makes its folder."""
+    if path.is_dir():
+        raise ValueError(f"--json {path}: is a folder; give the name of a file")
     try:
-        temporary = _temporary(path)
-        temporary.touch()
-        temporary.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as error:
-        raise ValueError(f"--json {path}: cannot be written: {error.strerror}; its folder must exist") from error
+        raise ValueError(f"--json {path}: cannot be written: {error.strerror}") from error
 
 
 def save(data: dict[str, Any], path: Path) -> None:
     """Writes the object to a file that appears whole or not at all."""
     text = json.dumps(data, indent=1, allow_nan=False) + "\n"
-    temporary = _temporary(path)
-    try:
-        temporary.write_text(text)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with WholeFile(path) as file:
+        file.temporary.write_text(text)
 
 
 def table(data: dict[str, Any]) -> str:
@@ -65,21 +63,15 @@ def _block(shape: str, rows: Sequence[dict[str, Any]]) -> list[str]:
     figures = list(dict.fromkeys(key for row in rows for key in row if key not in known))
     cells = [[shape, "median ms", "ratio", "to", "rounds", *(key.replace("_", " ") for key in figures)]]
     for row in rows:
-        numbers = [_short(row["median_ms"]), _short(row["ratio"]), row["ratio_to"] or "", str(row["rounds"])]
+        ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        numbers = [_short(row["median_ms"]), ratio, row["ratio_to"] or "", str(row["rounds"])]
         cells.append([row["name"], *numbers, *(_short(row.get(key)) for key in figures)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    left = (0, 3)
-    return [
-        "  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))).rstrip()
-        for line in cells
-    ]
+    pad = [str.ljust if heading in (shape, "to") else str.rjust for heading in cells[0]]
+    return ["  ".join(f(cell, w) for f, cell, w in zip(pad, line, widths, strict=True)).rstrip() for line in cells]
 
 
 def _short(number: float | None) -> str:
     if number is None:
         return "-"
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")

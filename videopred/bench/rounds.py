@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from tqdm import tqdm
 
 Seconds = dict[str, list[float]]
+WARMUP = 2
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,19 @@ class Row:
     note: str = ""
 
 
-def compare(functions: Mapping[str, Callable[[], object]], rounds: int, *, warmup: int = 2, title: str = "") -> Seconds:
-    """Seconds of each call, `rounds` of them for every function after `warmup` unmeasured ones.
+def compare(functions: Mapping[str, Callable[[], object]], rounds: int, *, title: str = "") -> Seconds:
+    """Seconds of one call of each function, once a round, after two rounds that do not count.
 
-    Every other round runs backward, so that no function always follows the same one. No garbage is collected meanwhile.
+    A turn is two calls, of which the second is timed: the first leaves the caches as this function, not the one before
+    it, leaves them. Every other round runs backward. No garbage is collected meanwhile.
     """
     seconds: Seconds = {name: [] for name in functions}
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for i in tqdm(range(-warmup, rounds), desc=title, unit="round", disable=None, leave=False):
-            for name in functions if i % 2 == 0 else reversed(functions):
+        for i in tqdm(range(-WARMUP, rounds), desc=title, unit="round", disable=None, leave=False):
+            for name in functions if i % 2 == 0 else reversed(list(functions)):
+                functions[name]()
                 started = time.perf_counter()
                 functions[name]()
                 ended = time.perf_counter()
@@ -62,7 +65,7 @@ def ratio(seconds: list[float], other: list[float]) -> float:
     return statistics.median(mine / its for mine, its in zip(seconds, other, strict=True))
 
 
-def rows(seconds: Seconds, shape: str, ratio_to: str) -> list[Row]:
+def to_rows(seconds: Seconds, shape: str, ratio_to: str) -> list[Row]:
     """What `compare` found, each compared with `ratio_to` (which has no ratio itself)."""
     found = []
     for name, times in seconds.items():

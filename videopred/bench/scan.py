@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from videopred.bench.rounds import Row, compare, rows as compared
+from videopred.bench.rounds import Row, compare, to_rows
 from videopred.nn.scan import scan, scan_reference
 
 Arguments = tuple[Tensor, Tensor, Tensor]  # a, b, initial, as `scan` takes them
@@ -36,16 +36,16 @@ def training(shape: dict[str, int], rounds: int) -> Iterator[Row]:
     for x in arguments:
         x.requires_grad_()
     a, b, initial = arguments
-    grad, out = torch.randn_like(b), torch.empty_like(b)
+    grad, x, grad_b = torch.randn_like(b), torch.empty_like(b), torch.empty_like(b)
 
     def both(function: Callable[[Tensor, Tensor, Tensor], Tensor]) -> tuple[Tensor, ...]:
-        x = function(a, b, initial)
-        return x, *torch.autograd.grad(x, arguments, grad)
+        states = function(a, b, initial)
+        return states, *torch.autograd.grad(states, arguments, grad)
 
     def traffic() -> None:
         with torch.no_grad():
-            out.copy_(b)  # forward: read b, write x
-            torch.add(grad, b, out=out)  # backward: read the gradient and x, write that of b
+            x.copy_(b)  # forward: reads b, writes x
+            torch.add(grad, x, out=grad_b)  # backward: reads the gradient of x, and x; writes the gradient of b
 
     functions: dict[str, Callable[[], object]] = {"scan": lambda: both(scan), "traffic alone": traffic}
     notes: dict[str, str] = {}
@@ -58,7 +58,7 @@ def training(shape: dict[str, int], rounds: int) -> Iterator[Row]:
             if reason := difference(functions[name], truth):
                 functions.pop(name)
                 yield Row(name, where, None, note=f"not measured: {reason}")
-    for row in compared(compare(functions, rounds, title="scan, forward and backward"), where, "scan"):
+    for row in to_rows(compare(functions, rounds, title="scan, forward and backward"), where, "scan"):
         yield replace(row, note=notes.get(row.name, ""))
 
 
@@ -71,7 +71,7 @@ def forward(shape: dict[str, int], rounds: int) -> Iterator[Row]:
         "scan": lambda: scan(a, b, initial),
     }
     with torch.no_grad():
-        yield from compared(compare(functions, rounds, title="scan, forward"), f"{_text(shape)}, forward", "copy")
+        yield from to_rows(compare(functions, rounds, title="scan, forward"), f"{_text(shape)}, forward", "copy")
 
 
 def complex_loop(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ def associative(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
 
 
 def difference(function: Callable[[], object], truth: Sequence[Tensor]) -> str:
-    """Why `function` is not what gives `truth` (or its first tensors): it fails, or gives something else. Empty if it is."""
+    """Why `function` does not give `truth` (or its first tensors): it fails, or gives something else. Else empty."""
     try:
         got: Any = function()
     except Exception as error:  # torch's scan is a prototype: what it raises differs from version to version

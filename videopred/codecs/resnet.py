@@ -1,7 +1,7 @@
 """The residual encoder and decoder of ConvS5 (pixels, or VQ embeddings, to latents and back).
 
 Smith et al. (NeurIPS 2023), appendix; residual branches are scaled by 0.1. The decoder starts at its smallest width.
-`patch` cuts frames into patches first (space to depth), so that no convolution runs at full resolution; 1 is the paper's.
+`patch` cuts frames into patches first (space to depth): no convolution runs at full resolution. 1 is the paper's.
 """
 
 from dataclasses import dataclass
@@ -70,9 +70,7 @@ class ResNetCodec(nn.Module):
 class Encoder(nn.Module):
     """(n, c, h, w) -> (n, widths[-1], h / s, w / s) with s = 2^(len(widths) - 1); one block at the first width."""
 
-    def __init__(
-        self, inputs: int, widths: tuple[int, ...], num_blocks: int, num_groups: int, activation: Activation
-    ):
+    def __init__(self, inputs: int, widths: tuple[int, ...], num_blocks: int, num_groups: int, activation: Activation):
         super().__init__()
         self.stem = Conv(inputs, widths[0], 3)
         self.num_blocks = num_blocks
@@ -92,7 +90,13 @@ class Decoder(nn.Module):
     """(n, c, h, w) -> (n, outputs, s h, s w); `num_blocks` blocks at every width, the smallest width first and last."""
 
     def __init__(
-        self, inputs: int, widths: tuple[int, ...], num_blocks: int, outputs: int, num_groups: int, activation: Activation
+        self,
+        inputs: int,
+        widths: tuple[int, ...],
+        num_blocks: int,
+        outputs: int,
+        num_groups: int,
+        activation: Activation,
     ):
         super().__init__()
         self.stem = Conv(inputs, widths[0], 3)
@@ -114,7 +118,7 @@ class Decoder(nn.Module):
 class ResidualBlock(nn.Module):
     def __init__(self, inputs: int, width: int, num_groups: int, activation: Activation):
         super().__init__()
-        self.activation = activation
+        self.activation: Activation = activation
         self.skip = Conv(inputs, width, 1, bias=False) if inputs != width else nn.Identity()
         self.norm1 = GroupNorm(num_groups, inputs)
         self.conv1 = Conv(inputs, width, 3)

@@ -22,7 +22,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="CHECKPOINT",
-        help="rollout: the model (default: the shipped moving-mnist-small, or where that is missing the same untrained)",
+        help="of `rollout` (default: the shipped moving-mnist-small, or where that is missing the same untrained)",
     )
 
 
@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         report.require_writable(args.json)
     bench = importlib.import_module(f"videopred.bench.{args.bench}")
-    environment = machine.environment(rounds=5 if args.quick else 15)
     rows = list(bench.rows(args.quick, args.checkpoint))
+    environment = machine.environment(rounds=5 if args.quick else 15)  # last: what it frees would hide a leak
     data = report.to_dict(args.bench, args.quick, environment, rows)
     if args.json is not None:
         report.save(data, args.json)

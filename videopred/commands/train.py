@@ -1,10 +1,12 @@
 """`videopred train`: trains a preset in a folder, and goes on from what the folder already holds."""
 
 import argparse
+import tempfile
 from pathlib import Path
 from typing import Any
 
 RUNS = Path("checkpoints") / "runs"
+DRAWN = 2  # clips in a strip
 
 
 def add(subparsers: Any) -> None:
@@ -34,28 +36,43 @@ def run(args: argparse.Namespace) -> int:
     preset = config.load(RunConfig, "presets", args.config, args.overrides)
     folder = args.out or RUNS / preset.name
     device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if args.device == "auto" else args.device)
-    print(train(preset, folder, device, _validation(preset, folder)))
+    print(train(preset, folder, device, validation(preset, folder) if preset.training.validate_every else None))
     return 0
 
 
-def _validation(preset, folder: Path):
-    """Rolls out a few test clips every so often: their scores for the log, and a strip to look at."""
+def validation(preset: Any, folder: Path) -> Any:
+    """A function that rolls out the last few test clips, draws them in `folder`, and returns their scores for the log."""
+    import numpy as np
+
+    from videopred.data.strip import strip
+    from videopred.data.writer import PictureWriter
     from videopred.evaluation import Protocol, evaluate
     from videopred.metrics.intensity import EnergyConfig, InkConfig
     from videopred.metrics.psnr import PSNRConfig
     from videopred.metrics.ssim import SSIMConfig
 
     settings = preset.training
+    clips = len(preset.recipe.build("test", settings.context + settings.horizon))
     protocol = Protocol(
         name="validation",
         recipe=preset.recipe,
+        first_clip=max(0, clips - settings.validation_clips),  # protocols take the first ones
         num_clips=settings.validation_clips,
         context=settings.context,
         horizon=settings.horizon,
         metrics=(PSNRConfig(), SSIMConfig(), InkConfig(), EnergyConfig()),
     )
 
-    def validate(predictor, step: int) -> dict[str, float]:
-        return {}
+    def validate(predictor: Any, step: int) -> dict[str, float]:
+        with tempfile.TemporaryDirectory() as kept:
+            result = evaluate(predictor, protocol, batch_size=protocol.num_clips, save_clips=kept)
+            with np.load(Path(kept) / "data_0.npz") as clips:
+                picture = strip(clips["real"][:DRAWN], clips["fake"][:DRAWN], protocol.context)
+        with PictureWriter(folder / f"strip_{step:08d}.png") as writer:
+            writer.write(picture)
+        metrics = result.data["rows"][0]["metrics"]
+        scores = {f"validation/{kind}/{window}": found["mean"]
+                  for kind, score in metrics.items() for window, found in score.get("windows", {}).items()}  # fmt: skip
+        return {name: score for name, score in scores.items() if score is not None}
 
     return validate

@@ -1,6 +1,6 @@
 """ConvS5: a diagonal state space at every pixel, whose input and output maps are convolutions.
 
-Smith et al., "Convolutional State Space Models for Long-Range Spatiotemporal Modeling" (NeurIPS 2023), sections 3 and B.
+Smith et al., "Convolutional State Space Models for Long-Range Spatiotemporal Modeling" (NeurIPS 2023), section 3.
 
     x_t = A_bar x_{t-1} + B_bar * u_t      A_bar diagonal, shared by all pixels; * a convolution
     y_t = 2 Re(C * x_t) + D * u_t          D only if `feedthrough` is a kernel size
@@ -54,7 +54,7 @@ class ConvS5(nn.Module):
         self.feedthrough = Conv(width, width, config.feedthrough) if config.feedthrough else None
 
     def no_decay(self) -> list[nn.Parameter]:
-        """Parameters that weight decay would harm: they set how long the layer remembers, and its in- and output maps."""
+        """Parameters that weight decay would harm: what sets how long the layer remembers, and B and C."""
         return [self.lambda_re, self.lambda_im, self.log_step, self.b, self.c]
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
@@ -66,7 +66,7 @@ class ConvS5(nn.Module):
         out = same_conv(states.flatten(-2).movedim(-1, 2).flatten(0, 1).to(x.dtype), from_state)
         if self.feedthrough is not None:
             out = out + self.feedthrough(frames)
-        return out.unflatten(0, times), states[:, -1]
+        return out.unflatten(0, times), states[:, -1].clone()  # a view would keep the states of all frames alive
 
     def discretise(self) -> tuple[Tensor, Tensor, Tensor]:
         """A_bar (p, 2), and the real kernels of B_bar (2p, width, k, k) and of 2 Re(C x) (width, 2p, k, k)."""

@@ -14,7 +14,7 @@ _CUT = 0.87962566103423978
 
 
 def same_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Stride-1 cross-correlation (n, c, h, w) -> (n, c', h, w); an even kernel k pads (k-1)//2 before and k//2 after."""
+    """Cross-correlation of stride 1, (n, c, h, w) -> (n, c', h, w); kernel k pads (k-1)//2 before and k//2 after."""
     height, width = weight.shape[-2:]
     if height % 2 and width % 2:
         return functional.conv2d(x, weight, bias, padding=(height // 2, width // 2))

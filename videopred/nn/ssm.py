@@ -1,7 +1,7 @@
 """Diagonal state spaces: HiPPO-N initialisation and zero-order-hold discretisation.
 
-Smith et al., "Simplified State Space Layers for Sequence Modeling" (S5, ICLR 2023) and "Convolutional State Space Models
-for Long-Range Spatiotemporal Modeling" (ConvS5, NeurIPS 2023). Complex numbers are kept as real pairs, last axis 2.
+Smith et al., "Simplified State Space Layers for Sequence Modeling" (S5, ICLR 2023) and "Convolutional State Space
+Models for Long-Range Spatiotemporal Modeling" (ConvS5, NeurIPS 2023). Complex numbers are real pairs, last axis 2.
 
     paper     here
     N, P      num_states, num_states // 2: of each conjugate pair only one is kept
@@ -38,11 +38,10 @@ def hippo_eigen(num_states: int, num_blocks: int = 1) -> tuple[Tensor, Tensor]:
             f"because states come in conjugate pairs; choose num_states as a multiple of {2 * num_blocks}"
         )
     skew = hippo_normal(size)
-    real = skew.diagonal().mean()
-    skew = skew - torch.diag(skew.diagonal())
+    skew = skew - torch.diag(skew.diagonal())  # which is -1/2, up to rounding
     imag, vectors = torch.linalg.eigh(-1j * skew)
     kept, vectors = imag[: size // 2], vectors[:, : size // 2]
-    eigenvalues = torch.complex(real.expand_as(kept), kept).tile(num_blocks)
+    eigenvalues = torch.complex(torch.full_like(kept, -0.5), kept).tile(num_blocks)
     return eigenvalues, torch.block_diag(*[vectors] * num_blocks)
 
 

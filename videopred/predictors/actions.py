@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class ActionsConfig:
-    """`num_actions` 0 takes the number from the recipe; the paper's unconditional models have a table for one action."""
+    """`num_actions` 0 takes the number from the recipe. The paper's unconditional models have a table for 1 action."""
 
     num_actions: int = 0
     width: int = 16

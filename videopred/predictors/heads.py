@@ -2,8 +2,8 @@
 
     direct      the decoder paints the frame, squashed by tanh: the papers' form
     transport   each latent cell says where its pixels come from: `num_kernels` distributions over the (2 radius + 1)^2
-                displacements of the newest frame (CDNA of Finn et al., NeurIPS 2016; dynamic filters of De Brabandere et
-                al., NeurIPS 2016). The decoder paints one mask per kernel and a canvas for what no displacement brings.
+                displacements of the newest frame (CDNA of Finn et al., NeurIPS 2016; dynamic filters of De Brabandere
+                et al., NeurIPS 2016). The decoder paints one mask per kernel and a canvas for what no shift brings.
 
 Moving pixels keeps what a thing looks like; painting it anew each frame wears it away.
 
@@ -76,12 +76,14 @@ class Transport(nn.Module):
     def move(self, hidden: Tensor, newest: Tensor) -> Tensor:
         """The newest frame as each kernel moves it, (n, m, c, H, W); beyond the border it is black (-1)."""
         side, reach = self.stride, 2 * self.radius + 1
-        kernels = rearrange(self.kernels(hidden), "n (m k) h w -> n h w m k", m=self.num_kernels).softmax(-1)
+        logits = rearrange(self.kernels(hidden), "n (m k) h w -> n h w m k", m=self.num_kernels)
+        kernels = at_least_float32(logits).softmax(-1)
         padded = functional.pad(newest, (self.radius,) * 4, value=-1.0)
         windows = padded.unfold(2, side + reach - 1, side).unfold(3, side + reach - 1, side)  # n c h w (window)
         sources = windows.unfold(4, side, 1).unfold(5, side, 1)  # n c h w ky kx y x: the cell at every displacement
         sources = rearrange(sources, "n c h w ky kx y x -> n h w (ky kx) (c y x)")
-        moved = torch.matmul(kernels, sources)
+        with torch.autocast(newest.device.type, enabled=False):  # bfloat16 would round the frame at every step
+            moved = torch.matmul(kernels, sources)
         return rearrange(moved, "n h w m (c y x) -> n m c (h y) (w x)", y=side, x=side)
 
 

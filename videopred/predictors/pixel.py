@@ -26,9 +26,9 @@ State = tuple[Tensor, tuple | None]
 class PixelConfig:
     """The loss is w L1 + (1 - w) L2 + v moments, with w `l1_weight` and v `moments_weight`.
 
-    "moments" is the squared relative error of each frame's mean intensity and mean squared intensity. Under uncertainty L2
-    wants the mean of all futures and L1 the median, which on a dark ground is nothing at all; this term asks that what is
-    there neither fades nor smears. (A smear keeps the first moment and loses the second.)
+    "moments" is the squared relative error of each frame's mean intensity and mean squared intensity. Under uncertainty
+    L2 wants the mean of all futures and L1 the median, which on a dark ground is nothing at all; this term asks that
+    what is there neither fades nor smears. (A smear keeps the first moment and loses the second.)
 
     `reduction` "mean" is the plain mean over pixels; "paper" sums over width and channels, as the paper's code does
     (so the loss, and with it the gradient, is width x channels times larger).
@@ -65,19 +65,22 @@ class PixelPredictor(nn.Module):
         self.stack = config.stack.build()
 
     def forward(self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: None = None):
-        """Loss, metrics {"l1", "l2"} (means over pixels), "moments" where it has a weight, and state; see `videopred.predictors`."""
+        """Loss, metrics "l1" and "l2" (means over pixels) and "moments" (if it has a weight), state."""
         predicted, state = self.reconstruct(clip, state, inputs)
         return *self.compare(predicted, clip), state
 
     def compare(self, predicted: Tensor, clip: Clip) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and metrics of predictions (b, t, c, h, w) of the last t frames of `clip`."""
         predicted = at_least_float32(predicted)
-        true = self._pixels(clip)[:, -predicted.shape[1] :]
-        share = predicted.shape[1] / ((clip.whole or clip.num_frames) - 1)
-        l1, l2 = (predicted - true).abs().mean() * share, (predicted - true).square().mean() * share
+        length = clip.whole or clip.num_frames
+        if length < 2:
+            raise ValueError("a clip of 1 frame leaves nothing to predict; give clips of at least 2 frames")
+        true = self._pixels(clip)[:, clip.num_frames - predicted.shape[1] :]
+        total = len(true) * (length - 1)  # all frames to predict, in this chunk and its sisters
+        l1, l2 = (size(predicted - true).mean((-3, -2, -1)).sum() / total for size in (torch.abs, torch.square))
         loss, metrics = self.l1_weight * l1 + (1 - self.l1_weight) * l2, {"l1": l1.detach(), "l2": l2.detach()}
         if self.moments_weight:
-            moments = (_moments(predicted) / _moments(true) - 1).square().mean(1).sum() / len(true) * share
+            moments = (_moments(predicted) / _moments(true) - 1).square().sum() / total
             loss, metrics["moments"] = loss + self.moments_weight * moments, moments.detach()
         if self.reduction == "paper":
             loss = loss * (self.format.width * self.format.channels)
@@ -108,15 +111,17 @@ class PixelPredictor(nn.Module):
     def _seen(self, clip: Clip, state: State | None, inputs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Frames the stack will see, the actions that lead to their successors, and the frame that must wait."""
         fed = self._pixels(clip) if inputs is None else inputs
-        ids = self.actions.ids(clip.actions, *fed.shape[:2], fed.device)
+        ids = self.actions.ids(clip.actions, fed.shape[0], fed.shape[1], fed.device)
         if state is None:
             return fed[:, :-1], ids[:, 1:], fed[:, -1]
         return torch.cat([state[0].unsqueeze(1), fed[:, :-1]], 1), ids, fed[:, -1]
 
-    def _next(self, frames: Tensor, ids: Tensor, state: tuple | None) -> tuple[Tensor, tuple]:
+    def _next(self, frames: Tensor, ids: Tensor, state: tuple | None) -> tuple[Tensor, tuple | None]:
+        if not frames.shape[1]:  # a first chunk of one frame, which waits
+            return frames, state
         hidden, state = self.stack(self._latents(frames, ids), state)
         painted = self.codec.decode(hidden)
-        predicted = self.head(*(x.flatten(0, 1) for x in (hidden, painted, frames)))
+        predicted = self.head(hidden.flatten(0, 1), painted.flatten(0, 1), frames.flatten(0, 1))
         return predicted.unflatten(0, frames.shape[:2]), state
 
     def _latents(self, frames: Tensor, ids: Tensor) -> Tensor:
@@ -135,6 +140,6 @@ class PixelPredictor(nn.Module):
 
 
 def _moments(frames: Tensor) -> Tensor:
-    """Mean intensity in 0..1 and its mean square over the pixels of each frame, (b, t, 2); a black frame has 10^-4."""
+    """Mean intensity in 0..1 and its mean square over the pixels of each frame, (b, t, 2); a black frame has 1e-4."""
     intensity = frames.add(1).div(2)
     return torch.stack([intensity.mean((-3, -2, -1)), intensity.square().mean((-3, -2, -1))], -1) + 1e-4

@@ -1,5 +1,7 @@
 """The heart: layers of dynamics and spatial mixing, one state tuple for all of them.
 
+A layer, by its `norm`:
+
     post    z = norm(u + dropout(spatial(dynamics(u))))      the papers' form
     pre     z = u + dropout(spatial(dynamics(norm(u))))
     none    z = u + dropout(spatial(dynamics(u)))
@@ -23,7 +25,7 @@ State = tuple
 
 @dataclass(frozen=True)
 class StackConfig:
-    """`long_skips` adds the input of one layer to the input of a later one: ((3, 8), (6, 11)) in the papers' deep models."""
+    """`long_skips` adds one layer's input to a later one's: ((3, 8), (6, 11)) in the papers' deep models."""
 
     width: int = 256
     depth: int = 8
@@ -46,7 +48,8 @@ class Stack(nn.Module):
         for start, end in config.long_skips:
             if not 0 <= start < end < config.depth:
                 raise ValueError(
-                    f"stack.long_skips has ({start}, {end}): must lead from a layer to a later one of 0..{config.depth - 1}"
+                    f"stack.long_skips has ({start}, {end}): "
+                    f"must lead from a layer to a later one of 0..{config.depth - 1}"
                 )
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.depth))
         self.sources = {end: start for start, end in config.long_skips}

@@ -1,4 +1,4 @@
-"""The residual block of ConvS5's nonlinearity ("resnet" of the paper's code): two convolutions, and an activation after the sum."""
+"""The residual block of ConvS5's nonlinearity ("resnet" of the paper's code), with an activation after the sum."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -27,7 +27,7 @@ class ResNet(nn.Module):
 
     def __init__(self, width: int, config: ResNetConfig):
         super().__init__()
-        self.activation = config.activation
+        self.activation: Activation = config.activation
         self.norm1 = GroupNorm(config.num_groups, width)
         self.conv1 = Conv(width, width, config.kernel_size)
         self.norm2 = GroupNorm(config.num_groups, width)

@@ -1,4 +1,4 @@
-"""Normalise, activate: the "standard" nonlinearity of ConvS5's code, whose D convolution belongs to the dynamics (`feedthrough`)."""
+"""Normalise, activate: the "standard" nonlinearity of ConvS5's code. Its D convolution is the layer's `feedthrough`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -26,7 +26,7 @@ class Standard(nn.Module):
 
     def __init__(self, width: int, config: StandardConfig):
         super().__init__()
-        self.activation = config.activation
+        self.activation: Activation = config.activation
         self.norm = GroupNorm(config.num_groups, width)
         self.excite = SqueezeExcite(width) if config.squeeze_excite else nn.Identity()
 

@@ -5,82 +5,157 @@
                   training.json          step and number of threads
 
 Randomness and the place in the data are functions of (seed, step), so there is nothing else to save. A folder is made
-under another name, forced to disk and renamed: a kill at any moment leaves the last complete one.
+under another name, forced to disk and renamed, and renamed before it is removed: a kill at any moment leaves the last
+complete one, and none that is half there.
 """
 
 import json
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from videopred.checkpoint import CONFIG, MODEL, fill, read_tensors
+from videopred.checkpoint import CONFIG, MODEL, check, fill, read_config, read_tensors, steps
 
 TENSORS, NUMBERS = "training.safetensors", "training.json"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a run goes on from, and what is wrong with the newer step folders that had to be passed over."""
+
+    folder: Path
+    step: int
+    threads: int
+    damage: tuple[str, ...]
 
 
 def write(run: Path, step: int, config: str, module: nn.Module, optimizer: torch.optim.Optimizer,
           average: dict[str, Tensor] | None) -> Path:  # fmt: skip
     """Saves a step folder. Raises OSError (disk full, ...) having removed what it had written of it."""
-    folder, draft = run / f"step_{step:08d}", run / f".step_{step:08d}.draft"
+    folder, draft = run / f"step_{step:08d}", _draft(run, step)
     raw = module.state_dict()
     tensors = {f"weights.{name}": tensor for name, tensor in raw.items()} | _moments(module, optimizer)
     numbers = json.dumps({"step": step, "threads": torch.get_num_threads()})
     try:
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        _write(draft / MODEL, _bytes(raw if average is None else average))
-        _write(draft / CONFIG, config.encode())
-        _write(draft / TENSORS, _bytes(tensors))
-        _write(draft / NUMBERS, numbers.encode())
-        _sync(draft)
-        if folder.exists():
-            shutil.rmtree(folder)
+        draft.mkdir()
+        write_file(draft / MODEL, _bytes(raw if average is None else average))
+        write_file(draft / CONFIG, config.encode())
+        write_file(draft / TENSORS, _bytes(tensors))
+        write_file(draft / NUMBERS, numbers.encode())
+        sync(draft)
         os.replace(draft, folder)
-        _sync(run)
-    except OSError:
+    except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
+    sync(run)
     return folder
 
 
-def restore(run: Path, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Path, int, int] | None:
-    """Fills module and optimiser from the newest complete step folder; returns (folder, step, threads), or None.
+def restore(
+    run: Path, module: nn.Module, optimizer: torch.optim.Optimizer, average: dict[str, Tensor] | None
+) -> Restored | None:
+    """Fills all three from the newest complete step folder; None if the run has no step folder.
 
-    A damaged folder is passed over for the one before it. Raises ValueError if there are folders but none can be read.
+    A damaged one is passed over for the one before it, and renamed to `damaged_step_*` so that nobody takes it for the
+    newest. Raises ValueError if there are step folders but none can be read; then nothing is renamed.
     """
     for draft in run.glob(".step_*.draft"):
         shutil.rmtree(draft)
-    problems = []
+    damage: dict[Path, str] = {}
     for folder in reversed(steps(run)):
         try:
-            numbers = json.loads((folder / NUMBERS).read_text())
-            tensors = read_tensors(folder / TENSORS)
-            read_tensors(folder / MODEL)
-            weights = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
-            fill(module, weights, folder / TENSORS)
-            _set_moments(module, optimizer, tensors)
-            return folder, numbers["step"], numbers["threads"]
-        except (OSError, ValueError, KeyError) as error:
-            problems.append(f"{folder.name}: {error}")
-    if problems:
-        raise ValueError(f"{run}: no checkpoint can be read ({'; '.join(problems)}); move the folder away to start anew")
+            step, threads = _restore(folder, module, optimizer, average)
+        except (OSError, ValueError) as error:
+            damage[folder] = str(error)
+            continue
+        for broken in damage:
+            aside = run / f"damaged_{broken.name}"
+            shutil.rmtree(aside, ignore_errors=True)
+            os.replace(broken, aside)
+        return Restored(folder, step, threads, tuple(damage.values()))
+    if damage:
+        raise ValueError(
+            f"{run}: no checkpoint can be read: {'; '.join(damage.values())}. Move the folder away to start anew"
+        )
     return None
 
 
 def prune(run: Path, keep: int, keep_every: int) -> None:
     """Removes all but the newest `keep` step folders and, if `keep_every` is not 0, those at its multiples."""
     for folder in steps(run)[:-keep]:
-        if not keep_every or int(folder.name.removeprefix("step_")) % keep_every:
-            shutil.rmtree(folder, ignore_errors=True)
+        step = int(folder.name.removeprefix("step_"))
+        if not keep_every or step % keep_every:
+            os.replace(folder, _draft(run, step))
+            shutil.rmtree(_draft(run, step))
 
 
-def steps(run: Path) -> list[Path]:
-    """The step folders of a run, oldest first."""
-    return sorted(folder for folder in run.glob("step_*") if folder.is_dir())
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a file and forces it to disk. Raises OSError that names the file."""
+    try:
+        with open(path, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all: a kill or a full disk leaves what was there."""
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        write_file(draft, data)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def sync(folder: Path) -> None:
+    """Forces to disk which names a folder holds."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _draft(run: Path, step: int) -> Path:
+    return run / f".step_{step:08d}.draft"
+
+
+def _restore(
+    folder: Path, module: nn.Module, optimizer: torch.optim.Optimizer, average: dict[str, Tensor] | None
+) -> tuple[int, int]:
+    """Reads and checks everything before it changes anything. Raises OSError, ValueError."""
+    step, threads = _numbers(folder / NUMBERS)
+    if step != int(folder.name.removeprefix("step_")):
+        raise ValueError(f"{folder / NUMBERS}: is of step {step}")
+    read_config(folder)
+    model, tensors = read_tensors(folder / MODEL), read_tensors(folder / TENSORS)
+    check(module, model, folder / MODEL)
+    moments = _check_moments(module, tensors, folder / TENSORS)
+    fill(module, {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")},
+         folder / TENSORS)  # fmt: skip
+    for parameter, state in moments.items():
+        optimizer.state[parameter] = {key: _like(parameter, value) for key, value in state.items()}
+    for name, tensor in (average or {}).items():
+        tensor.copy_(model[name])
+    return step, threads
+
+
+def _numbers(path: Path) -> tuple[int, int]:
+    try:
+        numbers = json.loads(path.read_text(encoding="utf-8"))
+        return int(numbers["step"]), int(numbers["threads"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: damaged or cut off; use an earlier step") from error
 
 
 def _moments(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -89,30 +164,23 @@ def _moments(module: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, T
             for key, value in optimizer.state[parameter].items()}  # fmt: skip
 
 
-def _set_moments(module: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    for name, parameter in module.named_parameters():
-        prefix = f"moments.{name}."
-        state = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-        if state:
-            optimizer.state[parameter] = {
-                key: value if key == "step" else value.to(parameter.device) for key, value in state.items()
-            }
+def _check_moments(module: nn.Module, tensors: dict[str, Tensor], source: Path) -> dict[Tensor, dict[str, Tensor]]:
+    parameters, found = dict(module.named_parameters()), {}
+    for name, value in tensors.items():
+        kind, _, rest = name.partition(".")
+        owner, _, key = rest.rpartition(".")
+        if kind != "moments":
+            continue
+        if owner not in parameters or value.dim() and value.shape != parameters[owner].shape:
+            raise ValueError(f"{source}: moments of another model: {name} is {tuple(value.shape)}")
+        found.setdefault(parameters[owner], {})[key] = value
+    return found
+
+
+def _like(parameter: Tensor, value: Tensor) -> Tensor:
+    """A moment as the optimiser itself would hold it: the parameter's device and memory layout; counters stay here."""
+    return torch.empty_like(parameter, requires_grad=False).copy_(value) if value.dim() else value.clone()
 
 
 def _bytes(tensors: dict[str, Tensor]) -> bytes:
     return save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
-
-
-def _write(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

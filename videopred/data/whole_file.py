@@ -1,0 +1,55 @@
+"""A file that appears whole or not at all."""
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class WholeFile:
+    """Fills a temporary file in the same folder, which takes the name `path` when the `with` block ends without error.
+
+    After an error the temporary file is removed, and an old file of that name stays as it was. Members write to
+    `temporary`; `finish` puts what is still held back into it, and `release` lets go of what is held.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+    def finish(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if error is None:
+                self.finish()
+                _sync(self.temporary)
+                os.replace(self.temporary, self.path)
+        except OSError as late:
+            self._name(late)
+            raise
+        finally:
+            self._name(error)
+            with contextlib.suppress(OSError):  # a full disk is reported once
+                self.release()
+            self.temporary.unlink(missing_ok=True)
+
+    def _name(self, error: BaseException | None) -> None:
+        """People know the file by the name that they gave it."""
+        if isinstance(error, OSError) and (error.filename == str(self.temporary) or error.errno in DISK_FULL):
+            error.filename = str(self.path)
+
+
+def _sync(path: Path) -> None:
+    """On disk before it takes the name: after a power cut there is the old file or the new one."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
