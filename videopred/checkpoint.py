@@ -96,12 +96,13 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a safetensors file. Raises FileNotFoundError, ValueError if it is damaged."""
+    """All tensors of a safetensors file. Raises OSError, ValueError if it is damaged."""
     try:
+        open(path, "rb").close()  # safetensors would call every file that it cannot open missing
         return load_file(path)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: missing") from error
-    except (SafetensorError, OSError) as error:
+    except SafetensorError as error:
         raise ValueError(f"{path}: damaged or cut off ({error}); use an earlier step") from error
 
 

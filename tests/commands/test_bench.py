@@ -41,6 +41,7 @@ def test_options_reach_the_bench_and_the_file(asked, capsys, tmp_path):
     assert asked == {"rollout": (True, "some")}
     data = json.loads(path.read_text())
     assert (data["bench"], data["quick"], data["environment"]["peaks"]) == ("rollout", True, PEAKS)
+    assert isinstance(data["environment"]["keeps_freed_memory"], bool)
     assert data["rows"][0]["ratio"] == 0.5
     assert list(path.parent.iterdir()) == [path]
 

@@ -1,5 +1,6 @@
 """Rollouts as arrays, in the layout in which TECO's code writes them, so that other people's metrics read them."""
 
+import contextlib
 import os
 import tempfile
 import zipfile
@@ -49,7 +50,8 @@ class NpzWriter(WholeFile):
 
     def release(self) -> None:
         for spool in self.spools.values():
-            spool.close()
+            with contextlib.suppress(OSError):  # it may still hold what a full disk did not take
+                spool.close()
 
     def _member(self, archive: zipfile.ZipFile, name: str, rows: np.ndarray, stride: int) -> int:
         """Copies a spool, where every time step has `stride` frames, row by row; gives the number of time steps."""

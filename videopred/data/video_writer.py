@@ -5,19 +5,20 @@ resized. Frames become limited-range BT.709, and the file says so; a player that
 small videos, and shows other colours.
 """
 
+import contextlib
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
-from av.video.reformatter import ColorRange, Colorspace
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from PIL import Image
 
 from videopred.data.whole_file import WholeFile
 
 FORMATS = {  # suffix: container, encoder, its pixels and options
-    ".mp4": ("mp4", "libx264", "yuv420p", {"crf": "16"}),
+    ".mp4": ("mp4", "libx264", "yuv420p", {"crf": "16", "preset": "veryfast"}),
     ".webm": ("webm", "libvpx-vp9", "yuv420p", {"crf": "16", "b": "0", "deadline": "realtime", "cpu-used": "6"}),
     ".gif": ("gif", "gif", "pal8", {}),
 }
@@ -29,12 +30,13 @@ class VideoWriter(WholeFile):
         super().__init__(path)
         self.fps, self.frames = fps, 0
         self.container, self.encoder, self.pixels, self.options = FORMATS[path.suffix.lower()]
+        self.convert = VideoReformatter().reformat  # kept, as it is slow to make
         self.output: Any = None  # opened when the size is known
 
     def write(self, frame: np.ndarray) -> None:
         """The next frame, uint8 (h, w, 1) or (h, w, 3). Raises OSError, with ENOSPC if the disk is full."""
         frame = np.ascontiguousarray(np.broadcast_to(frame, (*frame.shape[:2], 3)))
-        picture = _indexed(frame) if self.pixels == "pal8" else _yuv(frame)
+        picture = _indexed(frame) if self.pixels == "pal8" else self._yuv(frame)
         self.output = self.output or self._open(picture.width, picture.height)
         picture.pts, picture.time_base = self.frames, 1 / self.fps
         self.output.mux(self.stream.encode(picture))
@@ -48,7 +50,8 @@ class VideoWriter(WholeFile):
 
     def release(self) -> None:
         if self.output is not None:
-            self.output.close()
+            with contextlib.suppress(OSError):  # closing writes, and the disk may be full
+                self.output.close()
 
     def _open(self, width: int, height: int) -> Any:
         # faststart: the index comes first, so that a browser can play before it has everything
@@ -63,11 +66,12 @@ class VideoWriter(WholeFile):
             context.color_primaries = context.color_trc = BT709
         return output
 
-
-def _yuv(frame: np.ndarray) -> av.VideoFrame:
-    padded = np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)), mode="edge")
-    picture = av.VideoFrame.from_ndarray(padded, format="rgb24")
-    return picture.reformat(format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG)
+    def _yuv(self, frame: np.ndarray) -> av.VideoFrame:
+        padded = np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)), mode="edge")
+        picture = av.VideoFrame.from_ndarray(padded, format="rgb24")
+        return self.convert(
+            picture, format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
+        )
 
 
 def _indexed(frame: np.ndarray) -> av.VideoFrame:

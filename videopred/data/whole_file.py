@@ -1,6 +1,5 @@
 """A file that appears whole or not at all."""
 
-import contextlib
 import errno
 import os
 from pathlib import Path
@@ -14,7 +13,8 @@ class WholeFile:
     """Fills a temporary file in the same folder, which takes the name `path` when the `with` block ends without error.
 
     After an error the temporary file is removed, and an old file of that name stays as it was. Members write to
-    `temporary`; `finish` puts what is still held back into it, and `release` lets go of what is held.
+    `temporary`; `finish` puts what is still held back into it, and `release` lets go of what is held
+    and raises nothing.
     """
 
     def __init__(self, path: Path):
@@ -30,23 +30,18 @@ class WholeFile:
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            if error is None:
+            if kind is None:
                 self.finish()
                 _sync(self.temporary)
                 os.replace(self.temporary, self.path)
         except OSError as late:
-            self._name(late)
-            raise
+            error = late
         finally:
-            self._name(error)
-            with contextlib.suppress(OSError):  # a full disk is reported once
-                self.release()
+            self.release()
             self.temporary.unlink(missing_ok=True)
-
-    def _name(self, error: BaseException | None) -> None:
-        """People know the file by the name that they gave it."""
-        if isinstance(error, OSError) and (error.filename == str(self.temporary) or error.errno in DISK_FULL):
-            error.filename = str(self.path)
+        ours = isinstance(error, OSError) and (error.filename == str(self.temporary) or error.errno in DISK_FULL)
+        if isinstance(error, OSError) and (ours or kind is None):  # people know the file by the name they gave it
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
 
 
 def _sync(path: Path) -> None:

@@ -20,7 +20,8 @@ class TrainingConfig:
 
     `accumulate` batches of `batch_size` clips make one update. `ema` is the decay of the averaged weights that
     predict (0: the raw weights do). `keep` is how many of the newest checkpoints stay, besides one every `keep_every`.
-    `validate_every` steps a rollout of `validation_clips` test clips, `context` + `horizon` frames long, is scored and drawn.
+    `validate_every` steps a rollout of `validation_clips` test clips, `context` + `horizon` frames long, is scored and
+    drawn. `threads` 0 leaves torch's own number; the number a run began with is recorded and used when it goes on.
     """
 
     steps: int
@@ -47,12 +48,17 @@ class TrainingConfig:
     horizon: int = 48
 
     def __post_init__(self):
-        for key, least in {"steps": 1, "batch_size": 1, "clip_frames": 2, "accumulate": 1, "keep": 1, "log_every": 1,
-                           "save_every": 1, "context": 1, "horizon": 1, "validation_clips": 1}.items():  # fmt: skip
-            if getattr(self, key) < least:
-                raise ValueError(f"{key} = {getattr(self, key)}: must be at least {least}")
-        if not 0 <= self.action_dropout <= 1 or not 0 <= self.ema < 1:
-            raise ValueError(f"action_dropout = {self.action_dropout} must lie in 0..1 and ema = {self.ema} in 0..1, below 1")
+        least = dict.fromkeys(("seed", "clip_gradient", "workers", "threads", "keep_every", "validate_every"), 0)
+        least |= dict.fromkeys(("steps", "batch_size", "accumulate", "keep", "log_every", "save_every"), 1)
+        least |= dict.fromkeys(("context", "horizon", "validation_clips"), 1)
+        for key, value in (least | {"clip_frames": self.feeding.least_frames}).items():
+            if not getattr(self, key) >= value:
+                of = f" with feeding {self.feeding.kind}" if key == "clip_frames" else ""
+                raise ValueError(f"{key} = {getattr(self, key)}: must be at least {value}{of}")
+        if not 0 <= self.action_dropout <= 1:
+            raise ValueError(f"action_dropout = {self.action_dropout}: must lie in 0..1")
+        if not 0 <= self.ema < 1:
+            raise ValueError(f"ema = {self.ema}: must be at least 0 and below 1")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from videopred.checkpoint import CONFIG, MODEL, check, fill, read_config, read_tensors, steps
 
 TENSORS, NUMBERS = "training.safetensors", "training.json"
+# What a damaged folder raises. Other errors (no permission, too many open files) say nothing about it and end the run.
+DAMAGE = (ValueError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,12 @@ def restore(
     newest. Raises ValueError if there are step folders but none can be read; then nothing is renamed.
     """
     for draft in run.glob(".step_*.draft"):
-        shutil.rmtree(draft)
+        shutil.rmtree(draft, ignore_errors=True)
     damage: dict[Path, str] = {}
     for folder in reversed(steps(run)):
         try:
             step, threads = _restore(folder, module, optimizer, average)
-        except (OSError, ValueError) as error:
+        except DAMAGE as error:
             damage[folder] = str(error)
             continue
         for broken in damage:
@@ -91,7 +93,7 @@ def prune(run: Path, keep: int, keep_every: int) -> None:
         step = int(folder.name.removeprefix("step_"))
         if not keep_every or step % keep_every:
             os.replace(folder, _draft(run, step))
-            shutil.rmtree(_draft(run, step))
+            shutil.rmtree(_draft(run, step), ignore_errors=True)  # what stays, a later start removes
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -136,7 +138,7 @@ def _restore(
     """Reads and checks everything before it changes anything. Raises OSError, ValueError."""
     step, threads = _numbers(folder / NUMBERS)
     if step != int(folder.name.removeprefix("step_")):
-        raise ValueError(f"{folder / NUMBERS}: is of step {step}")
+        raise ValueError(f"{folder / NUMBERS}: is of step {step}, and its folder is called after another")
     read_config(folder)
     model, tensors = read_tensors(folder / MODEL), read_tensors(folder / TENSORS)
     check(module, model, folder / MODEL)
@@ -144,7 +146,9 @@ def _restore(
     fill(module, {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")},
          folder / TENSORS)  # fmt: skip
     for parameter, state in moments.items():
-        optimizer.state[parameter] = {key: _like(parameter, value) for key, value in state.items()}
+        optimizer.state[parameter] = {
+            key: value.clone() if key == "step" else _like(parameter, value) for key, value in state.items()
+        }
     for name, tensor in (average or {}).items():
         tensor.copy_(model[name])
     return step, threads
@@ -171,15 +175,15 @@ def _check_moments(module: nn.Module, tensors: dict[str, Tensor], source: Path) 
         owner, _, key = rest.rpartition(".")
         if kind != "moments":
             continue
-        if owner not in parameters or value.dim() and value.shape != parameters[owner].shape:
+        if owner not in parameters or (key != "step" and value.shape != parameters[owner].shape):
             raise ValueError(f"{source}: moments of another model: {name} is {tuple(value.shape)}")
         found.setdefault(parameters[owner], {})[key] = value
     return found
 
 
 def _like(parameter: Tensor, value: Tensor) -> Tensor:
-    """A moment as the optimiser itself would hold it: the parameter's device and memory layout; counters stay here."""
-    return torch.empty_like(parameter, requires_grad=False).copy_(value) if value.dim() else value.clone()
+    """A moment as the optimiser itself would hold it: on the parameter's device, in its memory layout."""
+    return torch.empty_like(parameter, requires_grad=False).copy_(value)
 
 
 def _bytes(tensors: dict[str, Tensor]) -> bytes:

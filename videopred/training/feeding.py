@@ -4,35 +4,45 @@ A model that has only ever seen true frames does not know its own mistakes: fed 
 drifts within a few frames. Three remedies of rising cost; each gives a loss that the loop differentiates.
 
     teacher_forcing      the true frame, always: one parallel pass
-    scheduled_sampling   true frames with a share replaced by the model's predictions of them, which come from one or more
-                         parallel passes without gradient (Bengio et al., NeurIPS 2015; parallel: Duckworth et al., 2019)
-    closed_loop          true frames for a context, then its own, frame after frame, with the gradient through all of it
+    scheduled_sampling   true frames with a share replaced by the model's predictions of them, which come from one or
+                         more parallel passes without gradient (Bengio et al., NeurIPS 2015; parallel: Duckworth et al.,
+                         2019)
+    closed_loop          true frames for a context, then its own, frame after frame, with the gradient through it all
 
 `loss(predictor, clip, progress, generator)`: `progress` is the finished share of training in 0..1, `generator` the only
-source of randomness; returns (loss, metrics).
+source of randomness; returns (loss, metrics). `least_frames` is the shortest clip it can use.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from videopred.clip import Clip
+
+Loss = tuple[Tensor, dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
 class TeacherForcingConfig:
     kind: Literal["teacher_forcing"] = "teacher_forcing"
 
-    def loss(self, predictor: nn.Module, clip: Clip, progress: float, generator: Generator):
+    @property
+    def least_frames(self) -> int:
+        return 2
+
+    def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
         loss, metrics, _ = predictor(clip)
         return loss, metrics
 
 
 @dataclass(frozen=True)
 class ScheduledSamplingConfig:
-    """After `min_context`..`max_context` true frames, a share that ramps from 0 to `share` over the first `ramp` of training."""
+    """After `min_context`..`max_context` true frames, a share of them is replaced.
+
+    It ramps from 0 to `share` over the first `ramp` of training.
+    """
 
     kind: Literal["scheduled_sampling"] = "scheduled_sampling"
     share: float = 0.9
@@ -43,10 +53,17 @@ class ScheduledSamplingConfig:
 
     def __post_init__(self):
         if not 0 <= self.share <= 1 or not 0 < self.ramp <= 1 or self.passes < 1:
-            raise ValueError(f"share {self.share} must lie in 0..1, ramp {self.ramp} in 0..1, passes {self.passes} be 1 or more")
+            raise ValueError(
+                f"share {self.share} must lie in 0..1, ramp {self.ramp} above 0 and up to 1, "
+                f"passes {self.passes} be 1 or more"
+            )
         _check_context(self.min_context, self.max_context)
 
-    def loss(self, predictor: nn.Module, clip: Clip, progress: float, generator: Generator):
+    @property
+    def least_frames(self) -> int:
+        return self.min_context + 2  # one frame that may be replaced, and one to predict from it
+
+    def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
         frames = inputs = clip.pixels()
         share = self.share * min(1.0, progress / self.ramp)
         context = _draw(self.min_context, self.max_context, generator)
@@ -54,6 +71,7 @@ class ScheduledSamplingConfig:
         for _ in range(self.passes if share else 0):
             with torch.no_grad():
                 predicted, _ = predictor.reconstruct(clip, inputs=inputs)
+            torch.clear_autocast_cache()  # it may hold weights cast without gradient, and serve them below
             predicted = torch.cat([frames[:, :1], predicted.to(frames.dtype)], 1)
             chosen = torch.rand(frames.shape[:2], generator=generator).lt(share).to(frames.device)
             inputs = torch.where(chosen[:, :, None, None, None] & later, predicted, frames)
@@ -66,7 +84,7 @@ class ClosedLoopConfig:
     """Teacher forcing for the first `warmup` share of training; then `min_context`..`max_context` true frames and a
     number of its own that grows from `min_horizon` to `max_horizon` until `ramp` of training is done.
 
-    Only for predictors that can be compared with pixels (`compare`); `clip_frames` must hold the longest context and horizon.
+    Only for predictors that can be compared with pixels (`compare`). A clip must hold the longest context and horizon.
     """
 
     kind: Literal["closed_loop"] = "closed_loop"
@@ -79,27 +97,30 @@ class ClosedLoopConfig:
 
     def __post_init__(self):
         if not 0 <= self.warmup < self.ramp <= 1 or not 1 <= self.min_horizon <= self.max_horizon:
-            raise ValueError(f"warmup {self.warmup} and ramp {self.ramp} must be 0 <= warmup < ramp <= 1, min_horizon "
-                             f"{self.min_horizon} and max_horizon {self.max_horizon} 1 <= min <= max")  # fmt: skip
+            raise ValueError(
+                f"warmup {self.warmup} and ramp {self.ramp} must be 0 <= warmup < ramp <= 1, min_horizon "
+                f"{self.min_horizon} and max_horizon {self.max_horizon} 1 <= min <= max"
+            )
         _check_context(self.min_context, self.max_context)
 
-    def loss(self, predictor: nn.Module, clip: Clip, progress: float, generator: Generator):
-        grown = (progress - self.warmup) / (self.ramp - self.warmup)
-        horizon = round(self.min_horizon + (self.max_horizon - self.min_horizon) * min(1.0, grown))
+    @property
+    def least_frames(self) -> int:
+        return self.max_context + self.max_horizon
+
+    def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
         context = _draw(self.min_context, self.max_context, generator)
-        if grown < 0:
+        if progress < self.warmup:
             loss, metrics, _ = predictor(clip.slice(0, self.max_context + self.min_horizon))
             return loss, metrics
-        if clip.num_frames < self.max_context + self.max_horizon:
-            raise ValueError(f"training.clip_frames = {clip.num_frames}: closed_loop needs max_context + max_horizon = "
-                             f"{self.max_context + self.max_horizon} frames")  # fmt: skip
+        grown = min(1.0, (progress - self.warmup) / (self.ramp - self.warmup))
+        horizon = round(self.min_horizon + (self.max_horizon - self.min_horizon) * grown)
         predicted, (_, memory) = predictor.reconstruct(clip.slice(0, context + 1))
         frames = [predicted]
         for t in range(context + 1, context + horizon):
             action = None if clip.actions is None else clip.actions[:, t]
             frame, (_, memory) = predictor.predict((frames[-1][:, -1], memory), action)
             frames.append(frame.unsqueeze(1))
-        return predictor.compare(torch.cat(frames, 1), clip.slice(0, context + horizon))  # type: ignore[operator]
+        return predictor.compare(torch.cat(frames, 1), clip.slice(0, context + horizon))
 
 
 def _draw(low: int, high: int, generator: Generator) -> int:

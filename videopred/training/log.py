@@ -1,71 +1,89 @@
 """What a run says while it trains: a progress line, `metrics.jsonl`, and TensorBoard where it is asked for."""
 
 import json
+import math
 import resource
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import torch
 from tqdm import tqdm
 
 from videopred.training import TrainingConfig
+from videopred.training.checkpoint import replace_file
 
 
 class Log:
-    """Appends to `metrics.jsonl` of a run; lines past `step`, left by a run that was killed, are dropped first."""
+    """Appends to `metrics.jsonl` of a run: a line of training every `log_every` steps, and one for every validation.
 
-    def __init__(self, run: Path, step: int, total: int, tensorboard: bool):
-        self.path = run / "metrics.jsonl"
-        if self.path.exists():
-            _cut(self.path, step)
-        self.file = open(self.path, "a")
-        self.board = _board(run) if tensorboard else None
-        self.bar = tqdm(total=total, initial=step, unit="step", disable=not sys.stderr.isatty(), dynamic_ncols=True)
-        self.lapse, self.steps = time.perf_counter(), 0
+    Lines past `step`, left by a run that was killed, are dropped first. What is not finite is written as null.
+    """
+
+    def __init__(self, run: Path, step: int, settings: TrainingConfig, device: torch.device):
+        self.settings, self.device = settings, device
+        self.board = _board(run, step) if settings.tensorboard else None
+        lines = _cut(run / "metrics.jsonl", step)
+        self.validated = {line["step"] for line in lines if "loss" not in line}
+        self.file = open(run / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
+        quiet = not sys.stderr.isatty()
+        self.bar = tqdm(total=settings.steps, initial=step, unit="step", disable=quiet, dynamic_ncols=True)
+        self.seconds, self.steps = 0.0, 0
 
     def __enter__(self) -> "Log":
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.bar.close()
-        self.file.close()
         if self.board is not None:
             self.board.close()
+        self.file.close()
 
-    def step(self, step: int, numbers: dict[str, float], settings: TrainingConfig, device: torch.device) -> None:
+    def step(self, step: int, numbers: dict[str, float], seconds: float) -> None:
         """After update number `step`: moves the bar, and every `log_every` updates says how things stand."""
+        settings = self.settings
         self.bar.update()
-        self.steps += 1
+        self.seconds, self.steps = self.seconds + seconds, self.steps + 1
         if step % settings.log_every and step != settings.steps:
             return
-        now = time.perf_counter()
-        seconds, self.lapse, self.steps = (now - self.lapse) / self.steps, now, 0
+        each, self.seconds, self.steps = self.seconds / self.steps, 0.0, 0
         frames = settings.batch_size * settings.accumulate * settings.clip_frames
-        numbers = numbers | {"ms_per_step": 1000 * seconds, "frames_per_second": frames / seconds}
-        numbers["memory_gib"] = memory_gib(device)
-        self.write(step, numbers)
+        numbers = numbers | {"ms_per_step": 1000 * each, "frames_per_second": frames / each}
+        numbers["memory_gib"] = memory_gib(self.device)
+        self._write(step, numbers)
         if not self.bar.disable:
             self.bar.set_postfix_str(_line(numbers))
         else:
-            left = seconds * (settings.steps - step)
-            print(f"step {step}/{settings.steps} {_line(numbers)} {tqdm.format_interval(left)} left", file=sys.stderr)
+            left = tqdm.format_interval(each * (settings.steps - step))
+            print(f"step {step}/{settings.steps} {_line(numbers)} {left} left", file=sys.stderr)
 
-    def write(self, step: int, numbers: dict[str, float]) -> None:
+    def lacks_validation(self, step: int) -> bool:
+        """Whether the weights of `step` should be validated and have not been."""
+        every = self.settings.validate_every
+        return every > 0 and step > 0 and step % every == 0 and step not in self.validated
+
+    def validation(self, step: int, scores: dict[str, float]) -> None:
+        self.validated.add(step)
+        self._write(step, scores)
+
+    def _write(self, step: int, numbers: dict[str, float]) -> None:
         """One line of the file, and the same to TensorBoard."""
-        self.file.write(json.dumps({"step": step, **numbers}) + "\n")
+        found = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+        self.file.write(json.dumps({"step": step, **found}) + "\n")
         self.file.flush()
         if self.board is not None:
-            for name, value in numbers.items():
-                self.board.add_scalar(name, value, step)
+            for name, value in found.items():
+                if value is not None:
+                    self.board.add_scalar(name, value, step)
 
 
 def memory_gib(device: torch.device) -> float:
     """The largest memory this process has held, in GiB: on the GPU if it trains there, else resident."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    unit = 2**30 if sys.platform == "darwin" else 2**20  # bytes there, KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def _line(numbers: dict[str, float]) -> str:
@@ -74,20 +92,28 @@ def _line(numbers: dict[str, float]) -> str:
             f"{numbers['memory_gib']:.1f} GiB")  # fmt: skip
 
 
-def _cut(path: Path, step: int) -> None:
-    lines = []
-    for line in path.read_text().splitlines():
+def _cut(path: Path, step: int) -> list[dict[str, Any]]:
+    """The lines up to `step`; those past it, and what a kill has cut off, are removed from the file."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    lines, kept = [], ""
+    for line in text.splitlines():
         try:
-            if json.loads(line)["step"] <= step:
-                lines.append(line)
+            found = json.loads(line)
+            if found["step"] <= step:
+                lines.append(found)
+                kept += line + "\n"
         except (json.JSONDecodeError, KeyError, TypeError):
-            continue  # a line cut off by a kill
-    path.write_text("".join(line + "\n" for line in lines))
+            continue
+    if kept != text:
+        replace_file(path, kept.encode())
+    return lines
 
 
-def _board(run: Path):
+def _board(run: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise ValueError("training.tensorboard = true needs the package tensorboard: pip install tensorboard") from error
-    return SummaryWriter(str(run / "tensorboard"))
+        raise ValueError(
+            "training.tensorboard = true needs the package tensorboard: pip install tensorboard"
+        ) from error
+    return SummaryWriter(str(run / "tensorboard"), purge_step=step + 1)

@@ -1,29 +1,41 @@
 """The training loop: a pure function of (configuration, step), so that stopping and going on changes nothing."""
 
-import json
 import math
 import signal
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from videopred import config
 from videopred.clip import Clip
 from videopred.data.loader import batches
 from videopred.training import RunConfig, TrainingConfig, checkpoint
 from videopred.training.ema import EMA
-from videopred.training.log import Log, memory_gib
+from videopred.training.folder import claim, own
+from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
+# How torch says what is the machine's fault without an error class of its own.
+MACHINE_WORDS = ("can't allocate memory", "No space left on device", "DataLoader worker (pid")
 
 
 class Diverged(RuntimeError):
-    """The loss is no longer a number."""
+    """The loss or its gradient is no longer a number."""
+
+    exit_code = 3
+
+
+class Halted(RuntimeError):
+    """The machine gave out: the disk is full, the memory is, or a file cannot be written any more."""
 
     exit_code = 3
 
@@ -32,70 +44,73 @@ class Interrupted(KeyboardInterrupt):
     """The run was asked to stop; the step was finished and saved."""
 
 
+@dataclass
+class Progress:
+    """Updates made, and the newest step folder with the step it holds."""
+
+    step: int = 0
+    saved: Path | None = None
+    saved_step: int = 0
+
+    def __str__(self) -> str:
+        return f"the last good checkpoint is {self.saved}" if self.saved else "nothing had been saved yet"
+
+
 def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate | None = None) -> Path:
     """Trains to the last step and returns the last step folder; goes on from what `folder` already holds.
 
-    Raises ConfigError if `folder` belongs to another configuration, Diverged, Interrupted, OSError (disk full).
+    Raises ConfigError if `folder` belongs to another configuration or process, Diverged, Halted, Interrupted, OSError.
     """
     settings = run.training
-    text = claim(folder, run)
     if settings.threads:
         torch.set_num_threads(settings.threads)
     torch.manual_seed(settings.seed)
     predictor = run.predictor.build(run.recipe.format).to(device)
     optimizer = settings.optimizer.build(predictor)
     average = EMA(predictor, settings.ema) if settings.ema else None
-    saved, step = resume(folder, predictor, optimizer, average)
-    clips = _clips(run, step, device)
-    with Log(folder, step, settings.steps, settings.tensorboard) as log, _Stop() as stop:
-        while step < settings.steps:
-            numbers = update(predictor, optimizer, clips, settings, step)
-            if not math.isfinite(numbers["loss"] + numbers["gradient"]):
-                raise Diverged(_advice(numbers, step, saved))
-            step += 1
-            if average is not None:
-                average.update(predictor, step)
-            log.step(step, numbers, settings, device)
-            due = step % settings.save_every == 0 or step == settings.steps
-            if due or stop.asked:
-                saved = checkpoint.write(folder, step, text, predictor, optimizer, average and average.weights)
-                checkpoint.prune(folder, settings.keep, settings.keep_every)
-            if validate is not None and settings.validate_every and step % settings.validate_every == 0:
-                log.write(step, _validated(validate, predictor, average, step))
-            if stop.asked:
-                raise Interrupted(f"stopped after step {step}, saved in {saved}; the same command goes on from there")
-    assert saved is not None
-    return saved
+    dataset = run.recipe.build("train", settings.clip_frames)
+    with own(folder):
+        text = claim(folder, run)
+        at = resume(folder, predictor, optimizer, average)
+        clips = _clips(dataset, settings, at.step, device)
+        with _halting(at), Log(folder, at.step, settings, device) as log, _Stop() as stop:
+            while True:
+                due = at.step % settings.save_every == 0 or at.step == settings.steps or stop.asked
+                if due and at.step > at.saved_step:
+                    at.saved = checkpoint.write(
+                        folder, at.step, text, predictor, optimizer, average and average.weights
+                    )
+                    at.saved_step = at.step
+                    checkpoint.prune(folder, settings.keep, settings.keep_every)
+                if stop.asked:
+                    raise Interrupted(_say(f"stopped after step {at.step}; {at}; the same command goes on from there"))
+                if validate is not None and log.lacks_validation(at.step):
+                    log.validation(at.step, _validated(validate, predictor, average, at.step))
+                    continue  # perhaps it was asked to stop meanwhile
+                if at.step == settings.steps:
+                    break
+                begun = time.perf_counter()
+                numbers = update(predictor, optimizer, clips, settings, at.step)
+                if not _finite(numbers):
+                    raise Diverged(_advice(numbers, at))
+                at.step += 1
+                if average is not None:
+                    average.update(predictor, at.step)
+                log.step(at.step, numbers, time.perf_counter() - begun)
+    assert at.saved is not None
+    return at.saved
 
 
-def claim(folder: Path, run: RunConfig) -> str:
-    """Writes the configuration into a new run folder, or checks it against the one there; returns it as TOML text."""
-    text = config.dumps(run)
-    path = folder / "config.toml"
-    if path.exists():
-        changed = config.difference(config.parse(path), config.to_dict(run))
-        if changed:
-            raise config.ConfigError(
-                f"{folder} belongs to another configuration: {'; '.join(changed)}. Give another --out, or the same settings"
-            )
-        return text
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_text(text)
-    draft.replace(path)
-    return text
-
-
-def resume(folder: Path, predictor: nn.Module, optimizer: torch.optim.Optimizer, average: EMA | None):
-    """Fills everything from the newest checkpoint; returns (its folder or None, the step to go on from)."""
-    found = checkpoint.restore(folder, predictor, optimizer)
+def resume(folder: Path, predictor: nn.Module, optimizer: torch.optim.Optimizer, average: EMA | None) -> Progress:
+    """Fills everything from the newest checkpoint that can be read, if there is one."""
+    found = checkpoint.restore(folder, predictor, optimizer, average and average.weights)
     if found is None:
-        return None, 0
-    saved, step, threads = found
-    torch.set_num_threads(threads)  # sums are added in another order with another number of threads
-    if average is not None:
-        average.restore(checkpoint.read_tensors(saved / checkpoint.MODEL))
-    return saved, step
+        return Progress()
+    for problem in found.damage:
+        _say(f"a checkpoint could not be read and was set aside as damaged_step_*: {problem}")
+    torch.set_num_threads(found.threads)  # sums are added in another order with another number of threads
+    _say(f"going on from {found.folder}")
+    return Progress(found.step, found.folder, found.step)
 
 
 def update(
@@ -112,51 +127,79 @@ def update(
     predictor.train()
     totals: dict[str, torch.Tensor] = {}
     for _ in range(settings.accumulate):
-        clip = _drop_actions(next(clips), settings.action_dropout, generator)
+        clip = drop_actions(next(clips), settings.action_dropout, generator)
         with torch.autocast(clip.content.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
             loss, metrics = settings.feeding.loss(predictor, clip, step / settings.steps, generator)
         (loss / settings.accumulate).backward()
         for name, value in {"loss": loss, **metrics}.items():
-            totals[name] = totals.get(name, 0) + value.detach() / settings.accumulate
-    limit = settings.clip_gradient or math.inf
-    norm = torch.nn.utils.clip_grad_norm_(predictor.parameters(), limit)
+            part = value.detach() / settings.accumulate
+            totals[name] = totals[name] + part if name in totals else part
+    norm = torch.nn.utils.clip_grad_norm_(predictor.parameters(), settings.clip_gradient or math.inf)
     numbers = {name: value.item() for name, value in totals.items()}
     numbers |= {"gradient": norm.item(), "learning_rate": rate}
-    if math.isfinite(numbers["loss"] + numbers["gradient"]):
+    if _finite(numbers):
         optimizer.step()
     return numbers
 
 
-def _clips(run: RunConfig, step: int, device: torch.device) -> Iterator[Clip]:
-    settings = run.training
-    dataset = run.recipe.build("train", settings.clip_frames)
-    position = step * settings.accumulate
-    for clip in batches(dataset, settings.batch_size, settings.seed, position=position, workers=settings.workers):
-        yield clip.to(device)
-
-
-def _drop_actions(clip: Clip, share: float, generator: torch.Generator) -> Clip:
+def drop_actions(clip: Clip, share: float, generator: torch.Generator) -> Clip:
+    """Makes all actions of a random `share` of the clips of a batch unknown (-1)."""
     if clip.actions is None or not share:
         return clip
     dropped = torch.rand(len(clip.actions), 1, generator=generator).lt(share).to(clip.actions.device)
     return replace(clip, actions=clip.actions.masked_fill(dropped, -1))
 
 
+def _clips(dataset: Any, settings: TrainingConfig, step: int, device: torch.device) -> Iterator[Clip]:
+    position = step * settings.accumulate
+    for clip in batches(dataset, settings.batch_size, settings.seed, position=position, workers=settings.workers):
+        yield clip.to(device)
+
+
 def _validated(validate: Validate, predictor: nn.Module, average: EMA | None, step: int) -> dict[str, float]:
+    if average is None:
+        return validate(predictor.eval(), step)
     raw = {name: tensor.clone() for name, tensor in predictor.state_dict().items()}
-    predictor.load_state_dict(raw if average is None else average.weights)
+    predictor.load_state_dict(average.weights)
     try:
         return validate(predictor.eval(), step)
     finally:
         predictor.load_state_dict(raw)
 
 
-def _advice(numbers: dict[str, float], step: int, saved: Path | None) -> str:
-    kept = f"the last good checkpoint is {saved}" if saved else "nothing had been saved yet"
+def _finite(numbers: dict[str, float]) -> bool:
+    return math.isfinite(numbers["loss"]) and math.isfinite(numbers["gradient"])
+
+
+def _advice(numbers: dict[str, float], at: Progress) -> str:
     return (
-        f"training diverged at step {step}: loss {numbers['loss']}, gradient norm {numbers['gradient']}; {kept}. "
-        f"Try a lower training.optimizer.learning_rate, a longer warmup_steps, or training.clip_gradient = 1.0"
+        f"training diverged at step {at.step + 1}: loss {numbers['loss']}, gradient norm {numbers['gradient']}; {at}. "
+        f"Try, with another --out, a lower training.optimizer.learning_rate (now {numbers['learning_rate']:.2g}), "
+        f"a longer training.optimizer.warmup_steps, or training.clip_gradient=1.0"
     )
+
+
+@contextmanager
+def _halting(at: Progress) -> Iterator[None]:
+    """Turns what the machine did into a Halted that says what was saved and where."""
+    try:
+        yield
+    except (OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+        elif isinstance(error, MemoryError | torch.OutOfMemoryError) or any(w in str(error) for w in MACHINE_WORDS):
+            what = f"the machine gave out ({' '.join(str(error).split()) or 'out of memory'})"
+        else:
+            raise
+        raise Halted(
+            f"{what}: training stopped after step {at.step}; {at}. "
+            f"Once that is mended, the same command goes on from there"
+        ) from error
+
+
+def _say(text: str) -> str:
+    print(f"videopred: {text}", file=sys.stderr)
+    return text
 
 
 class _Stop:
@@ -165,7 +208,9 @@ class _Stop:
     asked = False
 
     def __enter__(self) -> "_Stop":
-        self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        # Python hears signals in its main thread only; elsewhere whoever started the thread must stop it
+        heard = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        self.before = {number: signal.signal(number, self._ask) for number in heard}
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -26,6 +26,15 @@ class OptimizerConfig:
     weight_decay: float = 1e-5
     decay: Literal["matrices", "all"] = "matrices"
 
+    def __post_init__(self):
+        if not 0 <= self.learning_rate < math.inf or not 0 <= self.weight_decay < math.inf or self.warmup_steps < 0:
+            raise ValueError(
+                f"learning_rate = {self.learning_rate}, weight_decay = {self.weight_decay} and "
+                f"warmup_steps = {self.warmup_steps}: must be at least 0, and finite"
+            )
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas = {self.betas}: must be at least 0 and below 1")
+
     def build(self, module: nn.Module) -> torch.optim.AdamW:
         return torch.optim.AdamW(groups(module, self), lr=self.learning_rate, betas=self.betas, eps=1e-8)
 
