@@ -16,7 +16,7 @@ Quantise = Literal["round", "truncate"]
 
 @dataclass(frozen=True)
 class Format:
-    """What the clips of a recipe look like: channels (1 or 3), height and width in pixels, number of actions (0: none)."""
+    """What clips of a recipe look like: channels (1 or 3), height and width in pixels, number of actions (0: none)."""
 
     channels: int
     height: int
@@ -87,8 +87,9 @@ def stack(clips: Sequence[Clip]) -> Clip:
     for name in ("frames", "tokens", "actions", "pose"):
         given = [getattr(clip, name) for clip in clips if getattr(clip, name) is not None]
         if given and (len(given) < len(clips) or len({x.shape for x in given}) > 1):
-            shapes = sorted({f"{clip.id}: {None if x is None else tuple(x.shape)}" for clip in clips
-                             for x in [getattr(clip, name)]})[:4]
+            shapes = sorted(
+                {f"{clip.id}: {None if x is None else tuple(x.shape)}" for clip in clips for x in [getattr(clip, name)]}
+            )[:4]
             raise ValueError(f"clips of one batch must have equal {name}; got {'; '.join(shapes)}")
         if given:
             parts[name] = torch.stack(given)

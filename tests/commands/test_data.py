@@ -68,13 +68,16 @@ def test_check_of_an_npy_says_that_train_is_missing(capsys, tmp_path):
     assert "test      3 of 3 clips read, 60 frames" in out and "none      train: " in out
 
 
-@pytest.mark.parametrize("words, message", [
-    (["moving-mnist-smal"], "did you mean 'moving-mnist-small'"),
-    (["missing.npy"], "missing.npy.*must be an .npy file"),
-    (["moving-mnist", "--clips", "0"], "--clips 0: must be at least 1"),
-    (["moving-mnist", "--frames", "-3"], "--frames -3"),
-    (["moving-mnist", "--out", "sheet.jpg"], "must end in .png"),
-])
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["moving-mnist-smal"], "did you mean 'moving-mnist-small'"),
+        (["missing.npy"], "missing.npy.*must be an .npy file"),
+        (["moving-mnist", "--clips", "0"], "--clips 0: must be at least 1"),
+        (["moving-mnist", "--frames", "-3"], "--frames -3"),
+        (["moving-mnist", "--out", "sheet.jpg"], "must end in .png"),
+    ],
+)
 def test_wrong_words_are_refused(words, message):
     with pytest.raises(ValueError, match=message):
         _run("check", *words)

@@ -91,9 +91,17 @@ def test_a_readers_error_stays_one_line(workers):
     assert str(caught.value) == "clip 2.npz: damaged"
 
 
-@pytest.mark.parametrize("keys", [
-    {"batch_size": 0}, {"position": -1}, {"workers": -1}, {"rank": 2, "world": 2}, {"rank": -1}, {"world": 0},
-])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"batch_size": 0},
+        {"position": -1},
+        {"workers": -1},
+        {"rank": 2, "world": 2},
+        {"rank": -1},
+        {"world": 0},
+    ],
+)
 def test_numbers_out_of_range_are_refused_at_once(keys):
     with pytest.raises(ValueError, match=next(iter(keys))):
         batches(Numbers(4), **({"batch_size": 1, "seed": 0} | keys))

@@ -58,13 +58,16 @@ def _bounced(place, bounce):
     return -place if place < 0 else 2 - place if place > 1 else place
 
 
-@pytest.mark.parametrize("recipe", [
-    dataclasses.replace(SMALL, num_digits=3),
-    dataclasses.replace(SMALL, bounce="reflect", step=0.4),
-    dataclasses.replace(SMALL, step=1.0),
-    MovingMNISTConfig(num_digits=1, digit_size=9, image_size=9),
-    MovingMNISTConfig(digit_size=10, image_size=31, step=0.07, seed=2**64 - 1),
-])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        dataclasses.replace(SMALL, num_digits=3),
+        dataclasses.replace(SMALL, bounce="reflect", step=0.4),
+        dataclasses.replace(SMALL, step=1.0),
+        MovingMNISTConfig(num_digits=1, digit_size=9, image_size=9),
+        MovingMNISTConfig(digit_size=10, image_size=31, step=0.07, seed=2**64 - 1),
+    ],
+)
 def test_frames_are_those_of_a_plain_loop(recipe):
     for split, index in (("train", 0), ("test", 9_999)):
         assert np.array_equal(recipe.build(split, 70)[index].frames, _reference(recipe, split, index, 70))
@@ -76,8 +79,10 @@ def test_golden_frames(recipe):
 
 
 def test_another_process_makes_the_same_clip():
-    code = ("import hashlib; from videopred.data import MovingMNISTConfig as C\n"
-            "print(hashlib.sha256(C().build('test', 64)[17].frames.numpy().tobytes()).hexdigest())")
+    code = (
+        "import hashlib; from videopred.data import MovingMNISTConfig as C\n"
+        "print(hashlib.sha256(C().build('test', 64)[17].frames.numpy().tobytes()).hexdigest())"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == _hash(PAPER)
 
 
@@ -127,18 +132,21 @@ def test_bounce_modes_part_at_the_first_wall():
     assert same[:, 0].sum() >= 10 and not same.all(1).any()
 
 
-@pytest.mark.parametrize("keys, message", [
-    ({"num_digits": 0}, "num_digits = 0: must be at least 1"),
-    ({"digit_size": 0}, "digit_size = 0"),
-    ({"digit_size": 28, "image_size": 20}, "image_size = 20: must be at least digit_size = 28"),
-    ({"step": -0.1}, "step = -0.1: must lie in 0..1"),
-    ({"step": 1.5}, "step = 1.5"),
-    ({"step": float("nan")}, "step = nan"),
-    ({"seed": -1}, "seed = -1"),
-    ({"test_clips": 0}, "test_clips = 0"),
-    ({"digits": "torchvision"}, "root = ''.*give it with digits = 'torchvision'"),
-    ({"root": "somewhere"}, "root = 'somewhere'"),
-])
+@pytest.mark.parametrize(
+    "keys, message",
+    [
+        ({"num_digits": 0}, "num_digits = 0: must be at least 1"),
+        ({"digit_size": 0}, "digit_size = 0"),
+        ({"digit_size": 28, "image_size": 20}, "image_size = 20: must be at least digit_size = 28"),
+        ({"step": -0.1}, "step = -0.1: must lie in 0..1"),
+        ({"step": 1.5}, "step = 1.5"),
+        ({"step": float("nan")}, "step = nan"),
+        ({"seed": -1}, "seed = -1"),
+        ({"test_clips": 0}, "test_clips = 0"),
+        ({"digits": "torchvision"}, "root = ''.*give it with digits = 'torchvision'"),
+        ({"root": "somewhere"}, "root = 'somewhere'"),
+    ],
+)
 def test_odd_settings_are_refused(keys, message):
     with pytest.raises(ValueError, match=message):
         MovingMNISTConfig(**keys)

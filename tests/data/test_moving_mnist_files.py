@@ -33,13 +33,16 @@ def test_npy_has_time_first(tmp_path):
         _recipe(tmp_path / "seq.npy").build("train", 10)
 
 
-@pytest.mark.parametrize("array, message", [
-    (np.zeros((12, 3, 8, 8), np.float32), "is float32"),
-    (np.zeros((12, 3, 8, 9), np.uint8), r"\(12, 3, 8, 9\); must be uint8 \(t, n, 8, 8\)"),
-    (np.zeros((12, 8, 8), np.uint8), r"\(12, 8, 8\)"),
-    (np.zeros((9, 3, 8, 8), np.uint8), "has clips of 9 frames; 10 are asked for"),
-    (np.array([None]), "not a readable .npy file"),
-])
+@pytest.mark.parametrize(
+    "array, message",
+    [
+        (np.zeros((12, 3, 8, 8), np.float32), "is float32"),
+        (np.zeros((12, 3, 8, 9), np.uint8), r"\(12, 3, 8, 9\); must be uint8 \(t, n, 8, 8\)"),
+        (np.zeros((12, 8, 8), np.uint8), r"\(12, 8, 8\)"),
+        (np.zeros((9, 3, 8, 8), np.uint8), "has clips of 9 frames; 10 are asked for"),
+        (np.array([None]), "not a readable .npy file"),
+    ],
+)
 def test_wrong_npy_is_refused_by_name(tmp_path, array, message):
     np.save(tmp_path / "seq.npy", array, allow_pickle=True)
     with pytest.raises(ValueError, match=f"seq.npy: .*{message}"):
@@ -77,26 +80,32 @@ def test_float_clips_are_rounded(tmp_path):
     assert (_recipe(_tree(tmp_path, values)).build("test", 1)[0].frames == 100).all()
 
 
-@pytest.mark.parametrize("array, message", [
-    (CLIPS[0].astype(np.int32), "data is int32; must be uint8 or float"),
-    (CLIPS[0, :, :7], r"shape \(12, 7, 8, 1\); must be \(t, 8, 8, 1\)"),
-    (CLIPS[0, ..., 0], r"shape \(12, 8, 8\)"),
-    (CLIPS[0, :9], "has clips of 9 frames; 10 are asked for"),
-    (CLIPS[:0], "holds no clip"),
-    (np.asfortranarray(CLIPS[0]), "Fortran order"),
-    (np.array([None, {}]), "pickled objects"),
-])
+@pytest.mark.parametrize(
+    "array, message",
+    [
+        (CLIPS[0].astype(np.int32), "data is int32; must be uint8 or float"),
+        (CLIPS[0, :, :7], r"shape \(12, 7, 8, 1\); must be \(t, 8, 8, 1\)"),
+        (CLIPS[0, ..., 0], r"shape \(12, 8, 8\)"),
+        (CLIPS[0, :9], "has clips of 9 frames; 10 are asked for"),
+        (CLIPS[:0], "holds no clip"),
+        (np.asfortranarray(CLIPS[0]), "Fortran order"),
+        (np.array([None, {}]), "pickled objects"),
+    ],
+)
 def test_wrong_arrays_are_refused_when_built(tmp_path, array, message):
     with pytest.raises(ValueError, match=f"000.npz: .*{message}"):
         _recipe(_tree(tmp_path, [array])).build("test", 10)
 
 
-@pytest.mark.parametrize("change, message", [
-    (lambda x: x / 255, r"0\.0\.\.1\.0, as if .* must be 0..255"),
-    (lambda x: x - 128, r"-128.0..127.0; must be 0..255"),
-    (lambda x: x * 2, "must be 0..255"),
-    (lambda x: x * np.nan, "nan"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda x: x / 255, r"0\.0\.\.1\.0, as if .* must be 0..255"),
+        (lambda x: x - 128, r"-128.0..127.0; must be 0..255"),
+        (lambda x: x * 2, "must be 0..255"),
+        (lambda x: x * np.nan, "nan"),
+    ],
+)
 def test_wrong_ranges_are_refused_when_read(tmp_path, change, message):
     clip = CLIPS[:1].astype(np.float32)
     clip[0, 0, 0, :2, 0] = 0, 255

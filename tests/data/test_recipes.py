@@ -25,8 +25,10 @@ def _tree(folder):
     for split in ("train", "test"):
         for worker in "01":
             (folder / split / worker).mkdir(parents=True)
-            np.savez(folder / split / worker / "0.npz",
-                     data=np.random.default_rng(int(worker)).integers(0, 256, (3, 9, 16, 16, 1)).astype(np.float32))
+            np.savez(
+                folder / split / worker / "0.npz",
+                data=np.random.default_rng(int(worker)).integers(0, 256, (3, 9, 16, 16, 1)).astype(np.float32),
+            )
     return MovingMNISTFilesConfig(root=str(folder), image_size=16)
 
 

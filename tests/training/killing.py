@@ -21,7 +21,7 @@ from videopred import config
 from videopred.training import RunConfig
 from videopred.training.loop import train
 
-STEPS = 25
+STEPS, KILLS = 60, 30
 EVENTS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir")
 OVERRIDES = [f"training.steps={STEPS}", "training.save_every=1", "training.keep=2"]
 
@@ -55,6 +55,14 @@ def fork(folder: Path, wanted: str, count: int, report: Path) -> int:
         os._exit(code)
 
 
+def await_step(folder: Path) -> None:
+    """Waits for a new step folder: from then on a kill may fall anywhere in a save or an update."""
+    before = set(folder.glob("step_*"))
+    until = time.monotonic() + 20
+    while time.monotonic() < until and not set(folder.glob("step_*")) - before:
+        time.sleep(0.001)
+
+
 def digest(folder: Path) -> list[str]:
     last = folder / f"step_{STEPS:08d}"
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -70,17 +78,20 @@ def main(root: Path) -> None:
     train(run, root / "warm", torch.device("cpu"))  # what is imported and read once, the processes then have
     dice = random.Random(0)
     report, killed, straight = root / "report", root / "killed", root / "straight"
-    timed, code = 0, 1
-    for number in range(200):
+    timed, code = 0, -1
+    for number in range(KILLS):
         wanted = EVENTS[number // 2 % len(EVENTS)] if number % 2 else ""
-        process = fork(killed, wanted, dice.randrange(1, 40 if wanted == "open" else 7), report)
-        if not wanted and number < 30:
-            time.sleep(dice.uniform(0.03, 0.3))
+        process = fork(killed, wanted, dice.randrange(1, 30 if wanted == "open" else 4), report)
+        if not wanted:
+            await_step(killed)
+            time.sleep(dice.uniform(0, 0.05))
             os.kill(process, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if code >= 0:
             break
         timed += not wanted
+    if code < 0:
+        code = os.waitstatus_to_exitcode(os.waitpid(fork(killed, "", 0, report), 0)[1])
     assert code == 0, (root / "log").read_text()[-2000:]
     assert os.waitstatus_to_exitcode(os.waitpid(fork(straight, "", 0, report), 0)[1]) == 0
     kills = report.read_text().split() + ["timer"] * timed

@@ -90,11 +90,11 @@ def test_the_share_ramps(predictor, clip):
     shares = []
     for progress in (0.125, 0.25, 0.5, 1.0):
         spy, replaced = Spy(predictor), []
-        for seed in range(20):
+        for seed in range(10):
             recipe.loss(spy, clip, progress, dice(seed))
             replaced.append((spy.fed[-1] != clip.frames).any((2, 3, 4))[:, 1:].double().mean())
         shares.append(torch.stack(replaced).mean().item())
-    assert shares == pytest.approx([0.2, 0.4, 0.8, 0.8], abs=0.05)
+    assert shares == pytest.approx([0.2, 0.4, 0.8, 0.8], abs=0.06)
 
 
 def test_what_it_feeds_itself_carries_no_gradient(predictor, clip):
@@ -188,13 +188,16 @@ def test_in_bfloat16_every_weight_learns_about_the_same(recipe, predictor, clip)
     assert all(rough[name].abs().sum() > 0 for name, gradient in exact.items() if gradient.abs().sum() > 0)
 
 
-@pytest.mark.parametrize("make", [lambda: ScheduledSamplingConfig(share=1.1), lambda: ScheduledSamplingConfig(ramp=0.0),
-                                  lambda: ScheduledSamplingConfig(passes=0), lambda: ClosedLoopConfig(min_horizon=0),
-                                  lambda: ScheduledSamplingConfig(min_context=9, max_context=8),
-                                  lambda: ClosedLoopConfig(min_context=0), lambda: ClosedLoopConfig(warmup=0.9)])  # fmt: skip
-def test_numbers_out_of_range_are_refused(make):
+BAD = [(ScheduledSamplingConfig, {"share": 1.1}), (ScheduledSamplingConfig, {"ramp": 0.0}),
+       (ScheduledSamplingConfig, {"passes": 0}), (ScheduledSamplingConfig, {"min_context": 9, "max_context": 8}),
+       (ClosedLoopConfig, {"min_horizon": 0}), (ClosedLoopConfig, {"min_context": 0}),
+       (ClosedLoopConfig, {"warmup": 0.9})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("recipe", "numbers"), BAD)
+def test_numbers_out_of_range_are_refused(recipe, numbers):
     with pytest.raises(ValueError, match="must"):
-        make()
+        recipe(**numbers)
 
 
 @pytest.mark.parametrize(

@@ -109,8 +109,11 @@ def _read(recipe: Any, split: str, dataset: Any, count: int, broken: list[str]) 
         print(f"broken    {broken[-1]}")
     used, total = levels.nonzero()[0], max(1, levels.sum())
     print(f"{split:<9} {good} of {len(dataset)} clips read, {frames} frames, {_size(recipe.format)}", end="")
-    print(f", values {used[0]}..{used[-1]}, mean {levels @ np.arange(256) / total:.2f}, black {levels[0] / total:.1%}"
-          if good else "")
+    print(
+        f", values {used[0]}..{used[-1]}, mean {levels @ np.arange(256) / total:.2f}, black {levels[0] / total:.1%}"
+        if good
+        else ""
+    )
     return sheet
 
 

@@ -13,12 +13,12 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "train",
         help="train a model; the same command again resumes",
-        description="Trains what CONFIG says and writes to a run folder: config.toml, metrics.jsonl, step_* checkpoints, "
-        "strip_*.png (truth above prediction). The same command again goes on where it stopped, bit for bit on a CPU. "
-        "Ctrl-C and SIGTERM finish the step and save. Prints the last checkpoint's path.",
+        description="Trains what CONFIG says in a run folder: config.toml, metrics.jsonl, step_* checkpoints, strip_*.png "
+        "(truth above prediction). The same command again goes on where it stopped, bit for bit on a CPU. Ctrl-C and "
+        "SIGTERM finish the step and save. Prints the last checkpoint's path.",
     )
     parser.set_defaults(run=run)
-    parser.add_argument("config", metavar="CONFIG", help="a shipped preset (videopred list presets), or a path to a TOML file")
+    parser.add_argument("config", metavar="CONFIG", help="a preset (videopred list presets), or a path to a TOML file")
     parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example training.steps=100")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"the run folder (default: {RUNS}/<config name>)")
     parser.add_argument(
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def validation(preset: Any, folder: Path) -> Any:
-    """A function that rolls out the last few test clips, draws them in `folder`, and returns their scores for the log."""
+    """A function that rolls out the last few test clips, draws them in `folder`, and returns their scores."""
     import numpy as np
 
     from videopred.data.strip import strip

@@ -26,6 +26,8 @@ SIDE = 192
 
 
 class Board:
+    """`draw` takes the rollout frame by frame and gives its pictures, all of one size."""
+
     def __init__(self, layout: Layout):
         self.layout, self.time = layout, 0
         self.scale = layout.fit(self._size, SIDE, ROOM)

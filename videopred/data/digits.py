@@ -58,5 +58,7 @@ def _torchvision(root: str, split: Split) -> np.ndarray:
         return MNIST(root, train=split == "train", download=False).data.numpy()
     except (RuntimeError, OSError, ValueError) as error:
         fetch = f"from torchvision.datasets import MNIST; MNIST({root!r}, download=True)"
-        raise ValueError(f"digits = 'torchvision': no MNIST below root = {root!r} ({' '.join(str(error).split())}). "
-                         f"Use digits = 'bundled', or fetch it: python -c \"{fetch}\"") from error
+        raise ValueError(
+            f"digits = 'torchvision': no MNIST below root = {root!r} ({' '.join(str(error).split())}). "
+            f"Use digits = 'bundled', or fetch it: python -c \"{fetch}\""
+        ) from error

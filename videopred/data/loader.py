@@ -20,8 +20,15 @@ ROUNDS = 6
 
 
 def batches(
-    dataset: Any, batch_size: int, seed: int, *, position: int = 0, shuffle: bool = True,
-    workers: int = 0, rank: int = 0, world: int = 1,
+    dataset: Any,
+    batch_size: int,
+    seed: int,
+    *,
+    position: int = 0,
+    shuffle: bool = True,
+    workers: int = 0,
+    rank: int = 0,
+    world: int = 1,
 ) -> Iterator[Clip]:
     """Endless batches of `batch_size` clips (per rank), uint8; the first is the one after `position` batches.
 
@@ -31,11 +38,16 @@ def batches(
     if len(dataset) < 1:
         raise ValueError("the dataset has no clips")
     if batch_size < 1 or position < 0 or workers < 0 or not 0 <= rank < world:
-        raise ValueError(f"batch_size = {batch_size} and world = {world} must be at least 1, position = {position} and "
-                         f"workers = {workers} at least 0, rank = {rank} in 0..world - 1")
+        raise ValueError(
+            f"batch_size = {batch_size} and world = {world} must be at least 1, position = {position} and "
+            f"workers = {workers} at least 0, rank = {rank} in 0..world - 1"
+        )
     loader = DataLoader(
-        dataset, batch_sampler=_indices(len(dataset), batch_size, seed, position, shuffle, rank, world),  # type: ignore[arg-type]
-        collate_fn=clip.stack, num_workers=workers, worker_init_fn=_leave_interrupts if workers else None,
+        dataset,
+        batch_sampler=_indices(len(dataset), batch_size, seed, position, shuffle, rank, world),  # type: ignore[arg-type]
+        collate_fn=clip.stack,
+        num_workers=workers,
+        worker_init_fn=_leave_interrupts if workers else None,
         generator=torch.Generator(),  # else it would draw from, and so move, the caller's generator
     )
     return _read(loader)

@@ -53,8 +53,10 @@ class MovingMNISTConfig:
         if not 0 <= self.seed < 2**64:
             raise ValueError(f"seed = {self.seed}: must lie in 0..2^64 - 1")
         if (self.digits == "torchvision") != bool(self.root):
-            raise ValueError(f"root = {self.root!r} with digits = {self.digits!r}: root is the folder of torchvision's "
-                             "MNIST; give it with digits = 'torchvision' and only then")
+            raise ValueError(
+                f"root = {self.root!r} with digits = {self.digits!r}: root is the folder of torchvision's "
+                "MNIST; give it with digits = 'torchvision' and only then"
+            )
 
     @property
     def format(self) -> Format:
@@ -83,10 +85,12 @@ class MovingMNIST:
         which, x, y, angle = _uniform(config.seed, SPLITS.index(self.split), index, 4 * config.num_digits).T
         chosen = [self.pool[int(u * len(self.pool))] for u in which]
         travel = config.image_size - config.digit_size
-        paths = np.array([
-            [self._path(start, turn(2 * math.pi * a)) for start, a in zip(starts, angle, strict=True)]
-            for starts, turn in ((x, math.cos), (y, math.sin))
-        ])  # (2, num_digits, t) in 0..1
+        paths = np.array(
+            [
+                [self._path(start, turn(2 * math.pi * a)) for start, a in zip(starts, angle, strict=True)]
+                for starts, turn in ((x, math.cos), (y, math.sin))
+            ]
+        )  # (2, num_digits, t) in 0..1
         columns, rows = (travel * paths).astype(np.intp)
         frames = _draw(chosen, columns, rows, config.image_size)
         return Clip(frames=torch.from_numpy(frames)[..., None], id=f"{self.split}/{index}")

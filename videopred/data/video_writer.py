@@ -12,6 +12,7 @@ from typing import Any
 
 import av
 import numpy as np
+from av.error import FFmpegError
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 from PIL import Image
 
@@ -26,6 +27,8 @@ BT709 = 1  # the number of the matrix, the primaries and the transfer curve alik
 
 
 class VideoWriter(WholeFile):
+    """`write` takes frames of one size, in order; in constant memory. `fps` frames make a second."""
+
     def __init__(self, path: Path, fps: Fraction):
         super().__init__(path)
         self.fps, self.frames = fps, 0
@@ -50,7 +53,7 @@ class VideoWriter(WholeFile):
 
     def release(self) -> None:
         if self.output is not None:
-            with contextlib.suppress(OSError):  # closing writes, and the disk may be full
+            with contextlib.suppress(FFmpegError):  # closing writes, and the disk may be full
                 self.output.close()
 
     def _open(self, width: int, height: int) -> Any:

@@ -13,8 +13,7 @@ class WholeFile:
     """Fills a temporary file in the same folder, which takes the name `path` when the `with` block ends without error.
 
     After an error the temporary file is removed, and an old file of that name stays as it was. Members write to
-    `temporary`; `finish` puts what is still held back into it, and `release` lets go of what is held
-    and raises nothing.
+    `temporary`; `finish` puts what is still held back into it, `release` lets go of what is held and raises nothing.
     """
 
     def __init__(self, path: Path):
