@@ -13,8 +13,9 @@ HELD = [("videopred", "", "**/*.*"), ("datasets", "recipes/", "*.toml"), ("eval/
 
 def python(code: str, *places: Path, cwd: Path) -> str:
     """What `code` prints, run in `cwd` with site folders `places` before everything else."""
-    first = "import site, sys; old = sys.path[:]; sys.path.clear()\n"
-    first += "".join(f"site.addsitedir({str(place)!r})\n" for place in places) + "sys.path += old\n"
+    first = "import site, sys; old = sys.path[:]\n"
+    first += "".join(f"site.addsitedir({str(place)!r})\n" for place in places)
+    first += "sys.path[:] = [place for place in sys.path if place not in old] + old\n"
     command = [sys.executable, "-I", "-c", first + code]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -95,7 +95,8 @@ def main(root: Path) -> None:
     assert code == 0, (root / "log").read_text()[-2000:]
     assert os.waitstatus_to_exitcode(os.waitpid(fork(straight, "", 0, report), 0)[1]) == 0
     kills = report.read_text().split() + ["timer"] * timed
-    print(json.dumps({"straight": digest(straight), "killed": digest(killed), "kills": kills}))
+    damaged = [path.name for path in killed.glob("damaged_*")]
+    print(json.dumps({"straight": digest(straight), "killed": digest(killed), "kills": kills, "damaged": damaged}))
 
 
 if __name__ == "__main__":

@@ -204,6 +204,7 @@ def test_killed_many_times(tmp_path):
     report = json.loads(done.stdout)
     print(report["kills"])
     assert report["straight"] == report["killed"]
+    assert not report["damaged"]  # no kill leaves half a step folder
     assert len(report["kills"]) >= 20
     assert {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "timer"} <= set(report["kills"])
 

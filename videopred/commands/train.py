@@ -13,7 +13,7 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "train",
         help="train a model; the same command again resumes",
-        description="Trains what CONFIG says in a run folder: config.toml, metrics.jsonl, step_* checkpoints, strip_*.png "
+        description="Trains what CONFIG says in a run folder: config.toml, metrics.jsonl, step_*, strip_*.png "
         "(truth above prediction). The same command again goes on where it stopped, bit for bit on a CPU. Ctrl-C and "
         "SIGTERM finish the step and save. Prints the last checkpoint's path.",
     )
