@@ -20,7 +20,7 @@ def test_the_recorded_numbers_come_out_again(name):
     assert recorded["checkpoint"]["hash"] == loaded.hash
     assert recorded["checkpoint"]["step"] == loaded.step
     protocol = dataclasses.replace(Protocol.load(name), horizon=FRAMES)  # the same clips, cut short
-    again = evaluate(loaded.predictor, protocol, batch_size=64).data["rows"]
+    again = evaluate(loaded.predictor, protocol, batch_size=64, checkpoint={"name": name}).data["rows"]
     for row, was in zip(again, recorded["rows"], strict=True):
         assert row["name"] == was["name"]
         for metric, tolerance in {"psnr": 0.05, "ssim": 0.005, "ink": 0.02, "energy": 0.02}.items():
