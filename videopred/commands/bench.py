@@ -15,7 +15,6 @@ def add(subparsers: Any) -> None:
         "A ratio is the median over rounds of this row's time over that of the row it names. The number of threads is "
         "torch's; OMP_NUM_THREADS sets it.",
     )
-    parser.set_defaults(run=run)
     parser.add_argument("bench", choices=NAMES, metavar="BENCH", help=f"one of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter rollouts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")

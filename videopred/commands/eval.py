@@ -15,7 +15,6 @@ def add(subparsers: Any) -> None:
         description="Rolls a checkpoint out under a protocol and scores it beside three trivial predictions. The table "
         "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame).",
     )
-    parser.set_defaults(run=run)
     parser.add_argument(
         "checkpoint", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name"
     )

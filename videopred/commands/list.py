@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _members(module: str, union: str) -> dict[str, str]:
-    """The members of a union type: their kinds, each with the first line of its module."""
+    """The members of a union type: their kinds, each with the first line of its config's docstring, or its module's."""
     members = getattr(importlib.import_module(module), union)
     return {_kind(member): _first_line(member) for member in get_args(members) or (members,)}
 
@@ -42,7 +42,9 @@ def _kind(member: Any) -> str:
 
 
 def _first_line(member: Any) -> str:
-    return (inspect.getdoc(sys.modules[member.__module__]) or "").partition("\n")[0]
+    module = sys.modules[member.__module__]
+    sisters = [part for part in vars(module).values() if hasattr(part, "kind") and part.__module__ == module.__name__]
+    return (inspect.getdoc(member if len(sisters) > 1 else module) or "").partition("\n")[0]
 
 
 def _files(folder: str) -> dict[str, str]:

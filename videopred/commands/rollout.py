@@ -19,7 +19,6 @@ def add(subparsers: Any) -> None:
         "prediction for as long as there is truth. Frames are written as they come, so that any horizon takes the same "
         "memory. Prints the path of the file.",
     )
-    parser.set_defaults(run=run)
     option = parser.add_argument
     option("checkpoint", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name")
     option("--out", type=Path, required=True, metavar="FILE", help="ends in .mp4 .webm .gif .png or .npz")

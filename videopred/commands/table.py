@@ -13,7 +13,6 @@ def add(subparsers: Any) -> None:
         "(the hash says so), so results of different protocols are refused unless --across-protocols asks for one "
         "table each.",
     )
-    parser.set_defaults(run=run)
     parser.add_argument(
         "results", nargs="+", type=Path, metavar="RESULT.json", help="files that `videopred eval` wrote"
     )

@@ -17,7 +17,6 @@ def add(subparsers: Any) -> None:
         "(truth above prediction). The same command again goes on where it stopped, bit for bit on a CPU. Ctrl-C and "
         "SIGTERM finish the step and save. Prints the last checkpoint's path.",
     )
-    parser.set_defaults(run=run)
     parser.add_argument("config", metavar="CONFIG", help="a preset (videopred list presets), or a path to a TOML file")
     parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example training.steps=100")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"the run folder (default: {RUNS}/<config name>)")

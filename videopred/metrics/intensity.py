@@ -22,6 +22,8 @@ from videopred.metrics.numbers import Numbers, Score
 
 @dataclass(frozen=True)
 class InkConfig:
+    """Ink: predicted over true intensity, summed over clips, at each frame; 1 is right, 0 has faded to black."""
+
     kind: Literal["ink"] = "ink"
     better: ClassVar[str] = "one"
     unit: ClassVar[str] = ""
@@ -32,6 +34,8 @@ class InkConfig:
 
 @dataclass(frozen=True)
 class EnergyConfig:
+    """Energy: the same of squared intensity; a blurred or averaged picture keeps its ink and loses its energy."""
+
     kind: Literal["energy"] = "energy"
     better: ClassVar[str] = "one"
     unit: ClassVar[str] = ""
