@@ -106,7 +106,6 @@ def test_validation_sees_the_averages_in_peace_and_changes_nothing(tiny, go, tmp
         assert not predictor.training
         seen[step] = {name: tensor.clone() for name, tensor in predictor.state_dict().items()}
         torch.rand(step)
-        predictor.train()
         return {"validation/psnr": 10.0 + step, "validation/energy": float("nan")}
 
     go(run, tmp_path / "validated", validate)

@@ -212,12 +212,13 @@ def test_killed_many_times(tmp_path):
 def test_the_number_of_threads_is_recorded_and_used(tiny, go, tmp_path, before_step):
     seen = []
     try:
+        torch.set_num_threads(2)
         before_step(1, lambda: os.kill(os.getpid(), signal.SIGTERM))
         with pytest.raises(loop.Interrupted):
-            go(tiny("training.threads=2", "training.steps=4"), tmp_path)
+            go(tiny("training.steps=4"), tmp_path)
         torch.set_num_threads(1)
         before_step(2, lambda: seen.append(torch.get_num_threads()))
-        go(tiny("training.threads=2", "training.steps=4"), tmp_path)
+        go(tiny("training.steps=4"), tmp_path)
     finally:
         torch.set_num_threads(1)
     assert seen == [2]

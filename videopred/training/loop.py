@@ -5,8 +5,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,8 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     with own(folder):
         text = claim(folder, run)
         at = resume(folder, predictor, optimizer, average)
-        clips = _clips(dataset, settings, at.step, device)
-        with _halting(at), Log(folder, at.step, settings, device) as log, _Stop() as stop:
+        reading = closing(_clips(dataset, settings, at.step, device))
+        with _halting(at), reading as clips, Log(folder, at.step, settings, device) as log, _Stop() as stop:
             while True:
                 due = at.step % settings.save_every == 0 or at.step == settings.steps or stop.asked
                 if due and at.step > at.saved_step:
@@ -150,7 +150,7 @@ def drop_actions(clip: Clip, share: float, generator: torch.Generator) -> Clip:
     return replace(clip, actions=clip.actions.masked_fill(dropped, -1))
 
 
-def _clips(dataset: Any, settings: TrainingConfig, step: int, device: torch.device) -> Iterator[Clip]:
+def _clips(dataset: Any, settings: TrainingConfig, step: int, device: torch.device) -> Generator[Clip]:
     position = step * settings.accumulate
     for clip in batches(dataset, settings.batch_size, settings.seed, position=position, workers=settings.workers):
         yield clip.to(device)
