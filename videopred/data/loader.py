@@ -99,6 +99,6 @@ def _mixed(x: int) -> int:
 
 
 def _leave_interrupts(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal, SIGTERM often the whole group; only the parent decides when to stop."""
+    """Ctrl-C reaches every process of a terminal, SIGTERM often the group; only the parent decides when to stop."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
