@@ -236,3 +236,21 @@ def test_a_file_that_cannot_be_read_is_named(files):
         config.load(Run, "presets", "frist")
     with pytest.raises(ConfigError, match="source: missing; the file needs it"):
         from_dict(Run, {})
+
+
+@dataclass(frozen=True)
+class Limited:
+    count: int = 1
+    widths: tuple[int, ...] = (1, 2)
+
+    def __post_init__(self):
+        config.at_least(self, count=1, widths=1)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"), [({"count": 0}, "count = 0: must be at least 1"), ({"widths": [4, 0]}, "widths")]
+)
+def test_a_field_below_its_limit_is_named(raw, said):
+    assert config.from_dict(Limited, {"count": 1, "widths": [1]}) == Limited(1, (1,))
+    with pytest.raises(ConfigError, match=said):
+        config.from_dict(Limited, raw)

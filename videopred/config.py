@@ -38,6 +38,14 @@ def named(folder: str, **kwargs: Any) -> Any:
     return dataclasses.field(metadata={"folder": folder}, **kwargs)
 
 
+def at_least(config: Any, **limits: float) -> None:
+    """For a dataclass's `__post_init__`: ValueError if a field, or one of a tuple's items, is below its limit."""
+    for name, limit in limits.items():
+        value = getattr(config, name)
+        if not all(item >= limit for item in (value if isinstance(value, tuple) else (value,))):
+            raise ValueError(f"{name} = {value}: must be at least {limit}")
+
+
 def shipped(folder: str) -> list[str]:
     """Names of the files of `folder` ("presets", "recipes", "protocols") that come with videopred, sorted."""
     return sorted({path.stem for place in FOLDERS[folder] for path in place.glob("*.toml")})

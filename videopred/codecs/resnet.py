@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from videopred.config import at_least
 from videopred.nn.conv import Activation, Conv, activate
 from videopred.nn.norm import GroupNorm, LayerNorm
 
@@ -29,6 +30,9 @@ class ResNetCodecConfig:
     patch: int = 1
 
     def __post_init__(self):
+        at_least(self, encoder_widths=1, encoder_blocks=1, decoder_widths=1, decoder_blocks=1, num_groups=1, patch=1)
+        if not self.encoder_widths:
+            raise ValueError("encoder_widths = []: must name at least one width")
         if len(self.encoder_widths) != len(self.decoder_widths):
             raise ValueError(
                 f"encoder_widths {list(self.encoder_widths)} and decoder_widths {list(self.decoder_widths)} must be "

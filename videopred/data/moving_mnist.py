@@ -19,6 +19,7 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
 from videopred.clip import Clip, Format
+from videopred.config import at_least
 from videopred.data.digits import Source, pool
 from videopred.data.split import SPLITS, Split, require_index, require_request
 
@@ -43,9 +44,7 @@ class MovingMNISTConfig:
     root: str = ""  # of torchvision's MNIST
 
     def __post_init__(self):
-        for key in ("num_digits", "digit_size", "train_clips", "test_clips"):
-            if getattr(self, key) < 1:
-                raise ValueError(f"{key} = {getattr(self, key)}: must be at least 1")
+        at_least(self, num_digits=1, digit_size=1, train_clips=1, test_clips=1)
         if self.image_size < self.digit_size:
             raise ValueError(f"image_size = {self.image_size}: must be at least digit_size = {self.digit_size}")
         if not 0 <= self.step <= 1:

@@ -15,6 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from videopred.config import at_least
 from videopred.nn.conv import Conv, same_conv, variance_scaling_
 from videopred.nn.scan import scan
 from videopred.nn.ssm import discretise, hippo_eigen, multiply, random_log_step
@@ -34,6 +35,12 @@ class ConvS5Config:
     feedthrough: int = 0
     clip_eigenvalues: bool = True
     step_range: tuple[float, float] = (0.001, 0.1)
+
+    def __post_init__(self):
+        at_least(self, num_states=2, num_blocks=1, b_kernel_size=1, c_kernel_size=1, feedthrough=0)
+        low, high = self.step_range
+        if not 0 < low <= high:
+            raise ValueError(f"step_range = {list(self.step_range)}: must be two positive numbers, the lower one first")
 
     def build(self, width: int) -> "ConvS5":
         return ConvS5(width, self)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from videopred import config
 from videopred.clip import Clip, Quantise, to_float, to_uint8
+from videopred.config import at_least
 from videopred.data import Recipe
 from videopred.metrics import Metric
 
@@ -47,17 +48,7 @@ class Protocol:
     group_size: int = 0
 
     def __post_init__(self):
-        for key, least in (
-            ("num_clips", 1),
-            ("context", 1),
-            ("horizon", 1),
-            ("samples", 1),
-            ("seed", 0),
-            ("first_clip", 0),
-            ("group_size", 0),
-        ):
-            if getattr(self, key) < least:
-                raise ValueError(f"{key} = {getattr(self, key)}: must be at least {least}")
+        at_least(self, num_clips=1, context=1, horizon=1, samples=1, seed=0, first_clip=0, group_size=0)
         for key, kind in (("split", Literal["train", "test"]), ("quantise", Quantise)):
             if getattr(self, key) not in get_args(kind):
                 raise ValueError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(get_args(kind))}")

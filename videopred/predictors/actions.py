@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from videopred.config import at_least
+
 
 @dataclass(frozen=True)
 class ActionsConfig:
@@ -17,6 +19,9 @@ class ActionsConfig:
 
     num_actions: int = 0
     width: int = 16
+
+    def __post_init__(self):
+        at_least(self, num_actions=0, width=1)
 
     def build(self, num_actions: int) -> "Actions":
         return Actions(self.num_actions or num_actions, self.width)

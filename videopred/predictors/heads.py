@@ -18,6 +18,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
+from videopred.config import at_least
 from videopred.nn.conv import Conv
 from videopred.nn.norm import at_least_float32
 
@@ -39,8 +40,7 @@ class TransportConfig:
     radius: int = 3
 
     def __post_init__(self):
-        if self.num_kernels < 1 or self.radius < 1:
-            raise ValueError(f"num_kernels {self.num_kernels} and radius {self.radius}: must be at least 1")
+        at_least(self, num_kernels=1, radius=1)
 
     def build(self, channels: int, features: int, stride: int) -> "Transport":
         return Transport(channels, features, stride, self.num_kernels, self.radius)

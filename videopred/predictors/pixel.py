@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from videopred.clip import Clip, Format
 from videopred.codecs import Codec
 from videopred.codecs.resnet import ResNetCodecConfig
+from videopred.config import at_least
 from videopred.nn.conv import Conv
 from videopred.nn.norm import at_least_float32
 from videopred.predictors.actions import ActionsConfig
@@ -43,6 +44,11 @@ class PixelConfig:
     moments_weight: float = 0.0
     reduction: Literal["mean", "paper"] = "mean"
 
+    def __post_init__(self):
+        at_least(self, moments_weight=0)
+        if not 0 <= self.l1_weight <= 1:
+            raise ValueError(f"l1_weight = {self.l1_weight}: must lie in 0..1")
+
     def build(self, format: Format) -> "PixelPredictor":
         return PixelPredictor(format, self)
 
@@ -52,8 +58,6 @@ class PixelPredictor(nn.Module):
 
     def __init__(self, format: Format, config: PixelConfig):
         super().__init__()
-        if not 0 <= config.l1_weight <= 1:
-            raise ValueError(f"l1_weight {config.l1_weight}: must lie in 0..1")
         self.format = format
         self.l1_weight, self.moments_weight = config.l1_weight, config.moments_weight
         self.reduction = config.reduction

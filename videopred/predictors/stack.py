@@ -13,6 +13,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
+from videopred.config import at_least
 from videopred.dynamics import Dynamics
 from videopred.dynamics.convs5 import ConvS5Config
 from videopred.nn.norm import LayerNorm
@@ -35,6 +36,11 @@ class StackConfig:
     skip: bool = True
     dropout: float = 0.0
     long_skips: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self):
+        at_least(self, width=1, depth=1)
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout = {self.dropout}: must be at least 0 and below 1")
 
     def build(self) -> "Stack":
         return Stack(self)

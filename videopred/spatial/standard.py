@@ -5,6 +5,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from videopred.config import at_least
 from videopred.nn.conv import Activation, activate
 from videopred.nn.norm import GroupNorm
 from videopred.nn.squeeze_excite import SqueezeExcite
@@ -16,6 +17,9 @@ class StandardConfig:
     num_groups: int = 32
     activation: Activation = "gelu"
     squeeze_excite: bool = False
+
+    def __post_init__(self):
+        at_least(self, num_groups=1)
 
     def build(self, width: int) -> "Standard":
         return Standard(width, self)

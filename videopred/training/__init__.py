@@ -48,13 +48,12 @@ class TrainingConfig:
     horizon: int = 48
 
     def __post_init__(self):
-        least = dict.fromkeys(("seed", "clip_gradient", "workers", "threads", "keep_every", "validate_every"), 0)
-        least |= dict.fromkeys(("steps", "batch_size", "accumulate", "keep", "log_every", "save_every"), 1)
-        least |= dict.fromkeys(("context", "horizon", "validation_clips"), 1)
-        for key, value in (least | {"clip_frames": self.feeding.least_frames}).items():
-            if not getattr(self, key) >= value:
-                of = f" with feeding {self.feeding.kind}" if key == "clip_frames" else ""
-                raise ValueError(f"{key} = {getattr(self, key)}: must be at least {value}{of}")
+        config.at_least(self, seed=0, clip_gradient=0, workers=0, threads=0, keep_every=0, validate_every=0)
+        config.at_least(self, steps=1, batch_size=1, accumulate=1, keep=1, log_every=1, save_every=1)
+        config.at_least(self, context=1, horizon=1, validation_clips=1)
+        if self.clip_frames < self.feeding.least_frames:
+            least = f"{self.feeding.least_frames} with feeding {self.feeding.kind}"
+            raise ValueError(f"clip_frames = {self.clip_frames}: must be at least {least}")
         if not 0 <= self.action_dropout <= 1:
             raise ValueError(f"action_dropout = {self.action_dropout}: must lie in 0..1")
         if not 0 <= self.ema < 1:
