@@ -54,7 +54,7 @@ def test_check_of_a_folder_reads_everything_and_names_what_is_broken(capsys, tmp
     _write(tmp_path / "train/0/b.npz", np.full((2, 7, 64, 64, 1), 999, np.float32))
     assert _run("check", tmp_path) == 2
     out, err = capsys.readouterr()
-    assert "train     2 of 4 clips read" in out and "b.npz: data lies in 999.0..999.0; must be 0..255" in out
+    assert "train     2 of 4 clips read" in out and "b.npz: values of data lie in 999.0..999.0; must be 0..255" in out
     assert err.splitlines()[-1] == f"videopred: error: 2 clips of {tmp_path} cannot be used"
     (tmp_path / "train/0/b.npz").write_bytes(b"hello")
     with pytest.raises(ValueError, match=r"b.npz: damaged, or not an .npz file"):

@@ -83,7 +83,7 @@ def test_float_clips_are_rounded(tmp_path):
 @pytest.mark.parametrize(
     "array, message",
     [
-        (CLIPS[0].astype(np.int32), "data is int32; must be uint8 or float"),
+        (CLIPS[0].astype(np.int32), "dtype of data is int32; must be uint8, or float"),
         (CLIPS[0, :, :7], r"shape \(12, 7, 8, 1\); must be \(t, 8, 8, 1\)"),
         (CLIPS[0, ..., 0], r"shape \(12, 8, 8\)"),
         (CLIPS[0, :9], "has clips of 9 frames; 10 are asked for"),
@@ -109,7 +109,7 @@ def test_wrong_arrays_are_refused_when_built(tmp_path, array, message):
 def test_wrong_ranges_are_refused_when_read(tmp_path, change, message):
     clip = CLIPS[:1].astype(np.float32)
     clip[0, 0, 0, :2, 0] = 0, 255
-    with pytest.raises(ValueError, match=f"000.npz: data lies in .*{message}"):
+    with pytest.raises(ValueError, match=f"000.npz: values of data lie in .*{message}"):
         _recipe(_tree(tmp_path, change(clip))).build("test", 10)[0]
 
 

@@ -155,11 +155,11 @@ WRONG = {
     "channels": (lambda p: save(p / "a.npy", video=noise(6, 8, 12, 3)), r"shape \(6, 8, 12, 3\)"),
     "axes": (lambda p: save(p / "a.npy", video=noise(8, 12)), r"shape \(8, 12\)"),
     "no frames": (lambda p: save(p / "a.npy", video=noise(0, 8, 12, 1)), r"shape \(0, 8, 12, 1\); it holds none"),
-    "integers": (lambda p: save(p / "a.npy", video=noise(6, 8, 12, 1).astype(int)), "frames are int64; must be uint8"),
+    "integers": (lambda p: save(p / "a.npy", video=noise(6, 8, 12, 1).astype(int)), "dtype of frames is int64; must be uint8"),
     "0..1": (lambda p: save(p / "a.npy", video=noise(6, 8, 12, 1) / 255), "as if white were 1"),
     "-1..1": (lambda p: save(p / "a.npy", video=noise(6, 8, 12, 1) / 128 - 1), "must be 0..255"),
     "nan": (lambda p: save(p / "a.npy", video=np.full((6, 8, 12, 1), np.nan)), "must be 0..255"),
-    "pickled": (lambda p: pickled(p / "a.npz"), "frames are object"),
+    "pickled": (lambda p: pickled(p / "a.npz"), "frames holds pickled objects"),
     "fortran": (lambda p: save(p / "a.npy", video=np.asfortranarray(noise(6, 8, 12, 1))), "Fortran order"),
     "few actions": (
         lambda p: save(p / "a.npz", video=noise(6, 8, 12, 1), actions=np.arange(5)),

@@ -17,6 +17,7 @@ from videopred import clip
 from videopred.clip import Clip
 
 ROUNDS = 6
+GRACE = 5  # seconds that a reading process goes on after SIGTERM, for the parent to finish its step
 
 
 def batches(
@@ -99,6 +100,9 @@ def _mixed(x: int) -> int:
 
 
 def _leave_interrupts(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal, SIGTERM often the group; only the parent decides when to stop."""
+    """Ctrl-C reaches every process of a terminal, SIGTERM often a whole group; the parent decides when to stop.
+
+    SIGTERM is also how a parent that ends ends its workers, so it is obeyed, but only after `GRACE`.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: signal.alarm(GRACE))

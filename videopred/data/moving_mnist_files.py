@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from videopred.clip import Clip, Format
+from videopred.data import array
 from videopred.data.split import NoClips, Split, require_frames, require_index, require_request
 
 
@@ -99,15 +100,13 @@ class SequenceTree:
             content = file.read(math.prod(wanted) * dtype.itemsize)
         if len(content) < math.prod(wanted) * dtype.itemsize:
             raise ValueError(f"{path}: damaged: ends within clip {place}")
-        frames = _uint8(path, np.frombuffer(content, dtype).reshape(wanted))
+        frames = array.uint8(path, np.frombuffer(content, dtype).reshape(wanted), "data")
         return Clip(frames=torch.from_numpy(frames), id=f"{self.split}/{index}")
 
 
 def _shape(path: Path, size: int, frames: int) -> tuple[int, ...]:
-    with _data(path) as (_, shape, dtype):
+    with _data(path) as (_, shape, _):
         pass
-    if dtype != np.uint8 and dtype.kind != "f":
-        raise ValueError(f"{path}: data is {dtype}; must be uint8 or float 0..255")
     if len(shape) not in (4, 5) or shape[-3:] != (size, size, 1):
         raise ValueError(f"{path}: data has shape {shape}; must be (t, {size}, {size}, 1) or (n, t, {size}, {size}, 1)")
     if math.prod(shape[:-4]) == 0:
@@ -126,31 +125,6 @@ def _data(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype]]:
                 keys = ", ".join(name.removesuffix(".npy") for name in names)
                 raise ValueError(f"{path}: has no key 'data'; its keys are: {keys}")
             with archive.open("data.npy") as file:
-                yield file, *_header(path, file)
+                yield file, *array.header(path, file, "data")
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise ValueError(f"{path}: damaged, or not an .npz file: {error}") from error
-
-
-def _header(path: Path, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
-    try:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, columns_first, dtype = read(file)
-    except ValueError as error:
-        raise ValueError(f"{path}: damaged: data has no array header: {error}") from error
-    if dtype.hasobject:
-        raise ValueError(f"{path}: data holds pickled objects; must be an array of numbers")
-    if columns_first and len(shape) > 1:
-        raise ValueError(f"{path}: data is in Fortran order; save np.ascontiguousarray of it")
-    return shape, dtype
-
-
-def _uint8(path: Path, frames: np.ndarray) -> np.ndarray:
-    if frames.dtype == np.uint8:
-        return frames.copy()
-    low, high = frames.min(), frames.max()
-    if not (low >= 0 and high <= 255):  # NaN too
-        raise ValueError(f"{path}: data lies in {low}..{high}; must be 0..255")
-    if 0 < high <= 1:
-        raise ValueError(f"{path}: data lies in {low}..{high}, as if black to white were 0..1; must be 0..255")
-    return np.rint(frames).astype(np.uint8)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from videopred.clip import Clip, Format
+from videopred.data import array
 
 KEYS = ("video", "frames", "real", "data")
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
@@ -47,18 +48,8 @@ class ArrayFile:
             content = file.read(math.prod(wanted) * dtype.itemsize)
         if len(content) < math.prod(wanted) * dtype.itemsize:
             raise ValueError(f"{self.path}: damaged: it ends within clip {index}")
-        frames = torch.from_numpy(self._uint8(np.frombuffer(content, dtype).reshape(wanted)))
+        frames = torch.from_numpy(array.uint8(self.path, np.frombuffer(content, dtype).reshape(wanted), "frames"))
         return Clip(frames=frames, actions=self._actions(index, len(frames)), id=f"{self.path.name}/{index}")
-
-    def _uint8(self, frames: np.ndarray) -> np.ndarray:
-        if frames.dtype == np.uint8:
-            return frames.copy()
-        low, high = frames.min(), frames.max()
-        if not (low >= 0 and high <= 255):  # NaN too
-            raise ValueError(f"{self.path}: frames lie in {low}..{high}; must be 0..255")
-        if 0 < high <= 1:
-            raise ValueError(f"{self.path}: frames lie in {low}..{high}, as if white were 1; must be 0..255")
-        return np.rint(frames).astype(np.uint8)
 
     def _actions(self, index: int, frames: int) -> torch.Tensor | None:
         if self.path.suffix.lower() != ".npz":
@@ -90,16 +81,7 @@ class ArrayFile:
                 raise ValueError(f"{self.path}: damaged, or not what its name says: {error}") from error
 
     def _header(self, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
-        try:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, columns_first, dtype = read(file)
-        except ValueError as error:
-            raise ValueError(f"{self.path}: damaged: no array header: {error}") from error
-        if columns_first and len(shape) > 1:
-            raise ValueError(f"{self.path}: is in Fortran order; save np.ascontiguousarray of it")
-        if dtype != np.uint8 and dtype.kind != "f":
-            raise ValueError(f"{self.path}: frames are {dtype}; must be uint8, or floating in 0..255")
+        shape, dtype = array.header(self.path, file, "frames")
         whole = (*shape, 1) if len(shape) == 3 else shape
         whole = (1, *whole) if len(whole) == 4 else whole
         wanted = (self.format.height, self.format.width, self.format.channels)
