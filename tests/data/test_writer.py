@@ -2,6 +2,7 @@
 
 import errno
 import resource
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -188,23 +189,25 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, suf
     assert path.read_bytes() == b"the old file"
 
 
-@pytest.fixture
+@contextmanager
 def small_files():
-    """No file may grow beyond 2 kB: what a full disk does, at a time of our choosing."""
+    """No file may grow beyond 2 kB: what a full disk does, when we choose. Also pytest's own output."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("frames", [9, 150], ids=["at the end", "on the way"])
 @pytest.mark.parametrize("suffix", [".mp4", ".webm", ".gif", ".npz", ".png"])
-def test_a_full_disk_is_an_oserror_that_names_the_file(tmp_path, suffix, frames, small_files):
+def test_a_full_disk_is_an_oserror_that_names_the_file(tmp_path, suffix, frames):
     path, rng = tmp_path / f"a{suffix}", np.random.default_rng(0)
     path.write_bytes(b"the old file")
     shape = layout(context=3, horizon=frames - 3)
     real, fake = rng.integers(0, 256, (2, 2, 60, 8, 12, 1), dtype=np.uint8)
-    small_files()
-    with pytest.raises(OSError) as caught, rollout_writer(path, shape, Fraction(20)) as write:
+    with small_files(), pytest.raises(OSError) as caught, rollout_writer(path, shape, Fraction(20)) as write:
         for t in range(frames):
             write(real[:, t % 60], fake[:, t % 60, None])
     assert (caught.value.errno, str(caught.value.filename)) == (errno.EFBIG, str(path))
