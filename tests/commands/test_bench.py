@@ -48,7 +48,7 @@ def test_options_reach_the_bench_and_the_file(asked, capsys, tmp_path):
 
 def test_a_file_that_cannot_be_written_is_said_before_the_work(asked, capsys, tmp_path):
     assert cli.main(["bench", "scan", "--json", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"videopred: error: --json {tmp_path}: is a folder; give the name of a file\n"
+    assert capsys.readouterr().err == f"videopred: error: {tmp_path}: is a folder; give the name of a file\n"
     assert not asked
 
 

@@ -1,7 +1,6 @@
 """What a bench found: one JSON object for programs, one table for people."""
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,17 +18,6 @@ def to_dict(bench: str, quick: bool, environment: dict[str, Any], rows: Sequence
         note = entry.pop("note")
         entries.append(entry | entry.pop("figures") | ({"note": note} if note else {}))
     return {"bench": bench, "quick": quick, "environment": environment, "rows": entries}
-
-
-def require_writable(path: Path) -> None:
-    """Raises ValueError unless `save` can write `path`: to be asked before the work, not after it. Makes its folder."""
-    if path.is_dir():
-        raise ValueError(f"--json {path}: is a folder; give the name of a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise ValueError(f"--json {path}: cannot be written: {error.strerror}") from error
 
 
 def save(data: dict[str, Any], path: Path) -> None:

@@ -30,9 +30,10 @@ def run(args: argparse.Namespace) -> int:
 
     from videopred import allocator
     from videopred.bench import machine, report
+    from videopred.data.whole_file import require_writable
 
     if args.json is not None:
-        report.require_writable(args.json)
+        require_writable(args.json)
     bench = importlib.import_module(f"videopred.bench.{args.bench}")
     rows = list(bench.rows(args.quick, args.checkpoint))
     environment = machine.environment(rounds=5 if args.quick else 15)  # last: what it frees would hide a leak

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from videopred.commands import device
+
 RESULTS = Path("eval") / "results"
 
 
@@ -38,13 +40,10 @@ def add(subparsers: Any) -> None:
         default="table",
         help="of what is printed (default table)",
     )
-    parser.add_argument(
-        "--device", choices=["auto", "cpu", "cuda"], default="auto", help="default: auto, a GPU if there is one"
-    )
+    device.add_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    import torch
 
     from videopred import checkpoint
     from videopred.evaluation import Protocol, evaluate
@@ -52,10 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from videopred.evaluation.table import render
 
     protocol = Protocol.load(args.protocol)
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if args.device == "auto" else args.device
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device cuda: torch finds no GPU here; use --device cpu")
-    loaded = checkpoint.load(args.checkpoint, device)
+    loaded = checkpoint.load(args.checkpoint, device.device(args.device))
     out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples)
     require_writable(out)
     try:

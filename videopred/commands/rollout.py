@@ -6,6 +6,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from videopred.commands import device
+
 CONTEXT, HORIZON, FPS = 16, 200, Fraction(20)  # where neither the command line nor the checkpoint or file says
 LEAST = {"index": 0, "count": 1, "context": 1, "horizon": 1, "samples": 1, "seed": 0, "scale": 1}
 TRUTH_BYTES = 2**29  # of true frames that are held: truth without an end is shown for so long
@@ -39,11 +41,10 @@ def add(subparsers: Any) -> None:
     option("--seed", type=int, default=0, metavar="S", help="of the samples (default 0)")
     option("--scale", type=int, metavar="K", help="draws pixels as squares of K (default: as suits the clips)")
     option("--fps", metavar="F", help=f"frames per second of a video (default: the clip's, or {FPS})")
-    option("--device", choices=["auto", "cpu", "cuda"], default="auto", help="default: auto, a GPU if there is one")
+    device.add_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    import torch
 
     from videopred import checkpoint
     from videopred.data.drawing import Layout
@@ -54,10 +55,8 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"--{name} {getattr(args, name)}: must be at least {least}")
     require_writable(args.out)
     fps = None if args.fps is None else _fps(args.fps, args.out.suffix)
-    if args.device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device cuda: torch finds no GPU here; use --device cpu")
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if args.device == "auto" else args.device
-    loaded = checkpoint.load(args.checkpoint, device)
+    place = device.device(args.device)
+    loaded = checkpoint.load(args.checkpoint, place)
     predictor: Any = loaded.predictor
     if args.samples > 1 and predictor.noise_shape() is None:
         raise ValueError(f"--samples {args.samples}: this model is deterministic, all would be the same; ask for 1")
@@ -73,12 +72,12 @@ def run(args: argparse.Namespace) -> int:
     layout = Layout(predictor.format, clip.id, context, horizon, args.samples, args.scale)
     fps = fps or getattr(dataset, "fps", None) or FPS
     with rollout_writer(args.out, layout, fps, None if actions is None else actions.numpy()) as write:
-        _roll_out(predictor, clip, actions, layout, args.seed, device, write)
+        _roll_out(predictor, clip, actions, layout, args.seed, place, write)
     print(args.out)
     return 0
 
 
-def _roll_out(predictor: Any, clip: Any, actions: Any, layout: Any, seed: int, device: str, write: Any) -> None:
+def _roll_out(predictor: Any, clip: Any, actions: Any, layout: Any, seed: int, place: Any, write: Any) -> None:
     """Writes the context and then what is predicted, frame by frame."""
     import torch
     from tqdm import tqdm
@@ -88,10 +87,10 @@ def _roll_out(predictor: Any, clip: Any, actions: Any, layout: Any, seed: int, d
 
     truth, context, ahead = clip.frames.numpy(), layout.context, None
     if actions is not None:
-        actions = actions.to(device)
+        actions = actions.to(place)
         actions, ahead = actions[:, :context], actions[:, context:]
     with torch.no_grad():
-        state = predictor.observe(Clip(frames=clip.frames[:, :context].to(device), actions=actions, id=clip.id))
+        state = predictor.observe(Clip(frames=clip.frames[:, :context].to(place), actions=actions, id=clip.id))
     samples = [
         rollout(predictor, state, actions=ahead, noise=lambda i, s=s: noise_for(predictor, seed, layout.clips, s, i))
         for s in range(layout.samples)

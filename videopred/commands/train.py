@@ -5,6 +5,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from videopred.commands import device
+
 RUNS = Path("checkpoints") / "runs"
 DRAWN = 2  # clips in a strip
 
@@ -20,22 +22,18 @@ def add(subparsers: Any) -> None:
     parser.add_argument("config", metavar="CONFIG", help="a preset (videopred list presets), or a path to a TOML file")
     parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example training.steps=100")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"the run folder (default: {RUNS}/<config name>)")
-    parser.add_argument(
-        "--device", choices=["auto", "cpu", "cuda"], default="auto", help="default: auto, a GPU if there is one"
-    )
+    device.add_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    import torch
-
     from videopred import config
     from videopred.training import RunConfig
     from videopred.training.loop import train
 
     preset = config.load(RunConfig, "presets", args.config, args.overrides)
     folder = args.out or RUNS / preset.name
-    device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if args.device == "auto" else args.device)
-    print(train(preset, folder, device, validation(preset, folder) if preset.training.validate_every else None))
+    place = device.device(args.device)
+    print(train(preset, folder, place, validation(preset, folder) if preset.training.validate_every else None))
     return 0
 
 

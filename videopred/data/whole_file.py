@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -47,3 +48,14 @@ def _sync(path: Path) -> None:
     """On disk before it takes the name: after a power cut there is the old file or the new one."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
+
+
+def require_writable(path: Path) -> None:
+    """Raises ValueError unless a file can be made at `path`: to be asked before the work. Makes its folder."""
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; give the name of a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be written: {error.strerror}") from error

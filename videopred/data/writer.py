@@ -6,7 +6,6 @@
 The suffix decides what is written: .mp4 .webm .gif (`Board`), .png (`Strip`), or .npz (the frames themselves).
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from videopred.data import whole_file
 from videopred.data.board import Board
 from videopred.data.drawing import Layout
 from videopred.data.npz_writer import NpzWriter
@@ -31,13 +31,7 @@ def require_writable(path: Path) -> None:
     if path.suffix.lower() not in SUFFIXES:
         has = f"cannot write {path.suffix}" if path.suffix else "has no suffix"
         raise ValueError(f"{path}: {has}; its name must end in one of {' '.join(SUFFIXES)}")
-    if path.is_dir():
-        raise ValueError(f"{path}: is a folder; give the name of a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be written: {error.strerror}") from error
+    whole_file.require_writable(path)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from videopred import __version__
+from videopred.data import whole_file
 from videopred.evaluation.protocol import Protocol
 from videopred.metrics import Metric, Score
 
@@ -54,13 +55,7 @@ def require_writable(path: Path) -> None:
     """Raises ValueError unless a result can be written to `path`: to be asked before the work, not after it."""
     if path.suffix != ".json":
         raise ValueError(f"{path}: a result's name must end in .json")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        probe = _temporary(path)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be written: {error.strerror}") from error
+    whole_file.require_writable(path)
 
 
 def write(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
