@@ -11,7 +11,7 @@ from videopred.codecs.resnet import ResNetCodecConfig
 from videopred.dynamics.convs5 import ConvS5Config
 from videopred.predictors import Predictor
 from videopred.predictors.actions import ActionsConfig
-from videopred.predictors.heads import TransportConfig
+from videopred.predictors.heads import FlowConfig, TransportConfig
 from videopred.predictors.pixel import PixelConfig
 from videopred.predictors.stack import StackConfig
 from videopred.spatial.resnet import ResNetConfig
@@ -22,6 +22,7 @@ STACK = StackConfig(width=6, depth=2, dynamics=ConvS5Config(num_states=4), spati
 PIXEL = PixelConfig(codec=CODEC, stack=STACK, actions=ActionsConfig(width=2))
 CASES = {
     "pixel": PIXEL,
+    "pixel-flow": dataclasses.replace(PIXEL, head=FlowConfig(reach=2.0)),
     "pixel-transport": dataclasses.replace(PIXEL, head=TransportConfig(radius=1), moments_weight=0.1),
     "pixel-paper": dataclasses.replace(PIXEL, reduction="paper", stack=dataclasses.replace(STACK, norm="pre")),
 }

@@ -5,7 +5,7 @@ import typing
 import pytest
 import torch
 
-from videopred.predictors.heads import DirectConfig, Head, TransportConfig
+from videopred.predictors.heads import DirectConfig, FlowConfig, Head, TransportConfig
 
 STRIDE, FEATURES = 2, 5
 
@@ -111,3 +111,47 @@ def test_every_head_stays_in_range_also_in_bfloat16_and_is_differentiable(config
 def test_impossible_settings_are_refused(settings):
     with pytest.raises(ValueError, match="must be at least 1"):
         TransportConfig(**settings)
+
+
+def flow(num_flows: int = 1, channels: int = 1, height: int = 8, width: int = 10):
+    """A head and what is painted for it: no motion, the first mask open."""
+    head = FlowConfig(num_flows=num_flows, reach=4.0).build(channels, FEATURES, STRIDE)
+    painted = torch.zeros(2, head.outputs, height, width)
+    painted[:, 2 * num_flows] = 100
+    return head, painted
+
+
+@pytest.mark.parametrize("right, down", [(3, 0), (0, -2), (-1, 3), (0, 0)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_flow_reads_the_frame_where_it_points(right, down, channels):
+    (head, painted), newest = flow(channels=channels), frame(channels)
+    painted[:, 0], painted[:, 1] = -right / head.reach, -down / head.reach
+    moved = head(torch.zeros(2, FEATURES, 4, 5), painted, newest)
+    inner = (..., slice(3, -3), slice(3, -3))  # nothing comes from beyond the border
+    assert torch.allclose(moved[inner], newest.roll((down, right), (-2, -1))[inner], atol=1e-5)
+
+
+def test_a_flow_between_pixels_is_their_mean_and_the_border_is_repeated():
+    (head, painted), newest = flow(), frame()
+    painted[:, 0] = 0.5 / head.reach
+    moved = head(torch.zeros(2, FEATURES, 4, 5), painted, newest)
+    assert torch.allclose(moved[..., :-1], (newest[..., :-1] + newest[..., 1:]) / 2, atol=1e-5)
+    assert torch.allclose(moved[..., -1], newest[..., -1], atol=1e-5)
+
+
+def test_each_flow_has_its_own_field_and_mask():
+    (head, painted), newest = flow(num_flows=2), frame()
+    painted[:, 0] = -1 / head.reach  # the first moves the frame right, the second leaves it
+    painted[:, 4:] = -100
+    painted[:, 4, :4] = painted[:, 5, 4:] = 100
+    made = head(torch.zeros(2, FEATURES, 4, 5), painted, newest)
+    assert torch.allclose(made[:, :, :4, 1:], newest[:, :, :4, :-1], atol=1e-5)
+    assert torch.allclose(made[:, :, 4:], newest[:, :, 4:], atol=1e-5)
+    painted[:, 4:6], painted[:, 6], painted[:, 7] = -100, 100, 100  # the canvas alone, white
+    assert torch.allclose(head(torch.zeros(2, FEATURES, 4, 5), painted, newest), torch.ones_like(newest), atol=1e-5)
+
+
+def test_a_flow_of_another_reach_is_refused():
+    for reach in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="reach"):
+            FlowConfig(reach=reach)

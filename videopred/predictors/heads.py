@@ -5,11 +5,16 @@
                 displacements of the newest frame (CDNA of Finn et al., NeurIPS 2016; dynamic filters of De Brabandere
                 et al., NeurIPS 2016). The decoder paints one mask per kernel and a canvas for what no shift brings.
 
+    flow        each pixel says where it comes from: `num_flows` fields of displacements, read from the newest frame
+                between its pixels (appearance flow: Zhou et al., ECCV 2016; Liu et al., ICCV 2017). A mask per field
+                and a canvas as above. For motion of many pixels, as when a camera turns.
+
 Moving pixels keeps what a thing looks like; painting it anew each frame wears it away.
 
 A head's `outputs` are the channels the decoder must paint; forward(hidden, painted, newest) gives the frame in [-1, 1].
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +49,23 @@ class TransportConfig:
 
     def build(self, channels: int, features: int, stride: int) -> "Transport":
         return Transport(channels, features, stride, self.num_kernels, self.radius)
+
+
+@dataclass(frozen=True)
+class FlowConfig:
+    """`reach` in pixels is about how far a pixel moves per frame; motion may be larger, but is learned more slowly."""
+
+    kind: Literal["flow"] = "flow"
+    num_flows: int = 2
+    reach: float = 8.0
+
+    def __post_init__(self):
+        at_least(self, num_flows=1)
+        if not 0 < self.reach < math.inf:
+            raise ValueError(f"reach = {self.reach}: must be above 0, and finite")
+
+    def build(self, channels: int, features: int, stride: int) -> "Flow":
+        return Flow(channels, self.num_flows, self.reach)
 
 
 class Direct(nn.Module):
@@ -87,4 +109,37 @@ class Transport(nn.Module):
         return rearrange(moved, "n h w m (c y x) -> n m c (h y) (w x)", y=side, x=side)
 
 
-Head = DirectConfig | TransportConfig
+class Flow(nn.Module):
+    """hidden (n, d, h, w), painted (n, outputs, H, W), newest (n, c, H, W) -> (n, c, H, W)."""
+
+    def __init__(self, channels: int, num_flows: int, reach: float):
+        super().__init__()
+        self.num_flows, self.reach = num_flows, reach
+        self.outputs = 3 * num_flows + 1 + channels
+
+    def forward(self, hidden: Tensor, painted: Tensor, newest: Tensor) -> Tensor:
+        painted, newest = at_least_float32(painted), at_least_float32(newest)
+        flows, masks, canvas = painted.split([2 * self.num_flows, self.num_flows + 1, newest.shape[1]], 1)
+        masks = masks.softmax(1).unsqueeze(2)  # n m 1 H W
+        moved = self.move(self.reach * flows, newest)
+        return (masks[:, :-1] * moved).sum(1) + masks[:, -1] * canvas.tanh()
+
+    def move(self, flows: Tensor, newest: Tensor) -> Tensor:
+        """The newest frame as each field moves it, (n, m, c, H, W); `flows` (n, (m 2), H, W) are x and y, in pixels.
+
+        Pixel p of the result is the newest frame at p + flow; beyond the border it repeats the border.
+        """
+        height, width = newest.shape[-2:]
+        rows = torch.arange(height, dtype=flows.dtype, device=flows.device)
+        columns = torch.arange(width, dtype=flows.dtype, device=flows.device)
+        base = torch.stack([columns.expand(height, width), rows[:, None].expand(height, width)])  # x, y
+        places = rearrange(flows, "n (m two) h w -> (n m) two h w", two=2) + base
+        size = flows.new_tensor([width, height]).view(2, 1, 1)
+        grid = ((2 * places + 1) / size - 1).movedim(1, -1)  # -1 and 1 are the outer edges of the frame
+        source = newest.repeat_interleave(self.num_flows, 0)
+        with torch.autocast(newest.device.type, enabled=False):
+            moved = functional.grid_sample(source, grid, padding_mode="border", align_corners=False)
+        return moved.unflatten(0, (-1, self.num_flows))
+
+
+Head = DirectConfig | TransportConfig | FlowConfig
