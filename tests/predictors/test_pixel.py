@@ -87,3 +87,13 @@ def test_weight_outside_of_0_to_1_is_refused(weight):
 def test_frames_that_the_codec_cannot_halve_are_refused():
     with pytest.raises(ValueError, match="frames of 5x6 cannot be coded with stride 2"):
         SMALL.build(dataclasses.replace(FORMAT, height=5))
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_the_loss_of_a_continuation_is_the_mean_over_its_own_frames(length):
+    """A clip that goes on from a state and is no chunk of a longer one: all its frames are predicted."""
+    predictor, whole = SMALL.build(FORMAT), clip(5 + length)
+    state = predictor.observe(whole.slice(0, 5))
+    later = whole.slice(5, 5 + length)
+    error = predictor.reconstruct(later, state)[0] - later.frames
+    torch.testing.assert_close(predictor(later, state)[1]["l1"], error.abs().mean())

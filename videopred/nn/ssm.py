@@ -53,10 +53,12 @@ def random_log_step(num: int, low: float = 0.001, high: float = 0.1) -> Tensor:
 def discretise(lambda_re: Tensor, lambda_im: Tensor, log_step: Tensor) -> tuple[Tensor, Tensor]:
     """Zero-order hold: A_bar and the factor (A_bar - 1) / Lambda that turns B into B_bar, each (p, 2)."""
     step = torch.exp(log_step)
-    decay, angle = torch.exp(lambda_re * step), lambda_im * step
-    a = torch.stack([decay * torch.cos(angle), decay * torch.sin(angle)], -1)
-    numerator = a - torch.tensor([1.0, 0.0], dtype=a.dtype, device=a.device)
-    return a, divide(numerator, torch.stack([lambda_re, lambda_im], -1))
+    growth, angle = lambda_re * step, lambda_im * step
+    real, imag = torch.exp(growth) * torch.cos(angle), torch.exp(growth) * torch.sin(angle)
+    # e^x cos y - 1 without the cancellation that a small step brings
+    less_one = torch.expm1(growth) * torch.cos(angle) - 2 * torch.sin(angle / 2) ** 2
+    factor = divide(torch.stack([less_one, imag], -1), torch.stack([lambda_re, lambda_im], -1))
+    return torch.stack([real, imag], -1), factor
 
 
 def multiply(x: Tensor, y: Tensor) -> Tensor:

@@ -76,11 +76,11 @@ class PixelPredictor(nn.Module):
     def compare(self, predicted: Tensor, clip: Clip) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and metrics of predictions (b, t, c, h, w) of the last t frames of `clip`."""
         predicted = at_least_float32(predicted)
-        length = clip.whole or clip.num_frames
-        if length < 2:
+        length = clip.whole - 1 if clip.whole else predicted.shape[1]
+        if length < 1:
             raise ValueError("a clip of 1 frame leaves nothing to predict; give clips of at least 2 frames")
         true = self._pixels(clip)[:, clip.num_frames - predicted.shape[1] :]
-        total = len(true) * (length - 1)  # all frames to predict, in this chunk and its sisters
+        total = len(true) * length  # all frames to predict, in this chunk and its sisters
         l1, l2 = (size(predicted - true).mean((-3, -2, -1)).sum() / total for size in (torch.abs, torch.square))
         loss, metrics = self.l1_weight * l1 + (1 - self.l1_weight) * l2, {"l1": l1.detach(), "l2": l2.detach()}
         if self.moments_weight:
