@@ -233,8 +233,11 @@ REFUSED = {
     "clip missing": ("--out a.mp4 --clip absent.mp4", "absent.mp4: no such file"),
     "clip empty": ("--out a.mp4 --clip empty.npz", "empty.npz: is empty"),
     "clip corrupt": ("--out a.mp4 --clip corrupt.mp4", "corrupt.mp4: not a video, or damaged"),
-    "clip size": ("--out a.mp4 --clip size.npy", "size.npy: frames have shape (6, 9, 12, 1); the model takes"),
-    "clip channels": ("--out a.mp4 --clip colour.npy", "colour.npy: frames have shape (6, 8, 12, 3); the model takes"),
+    "clip size": ("--out a.mp4 --clip size.npy", "size.npy: is 9 x 12, the model takes 8 x 12"),
+    "clip channels": (
+        "--out a.mp4 --clip colour.npy",
+        "colour.npy: frames have shape (6, 8, 12, 2); must be",
+    ),
     "clip short": ("--out a.mp4 --clip good.npy --context 7", "--context 7: the clip has 6 frames"),
     "clip index": ("--out a.mp4 --clip good.npy --index 1", "clip 1 is asked for, there are clips 0..0"),
     "no actions taken": ("--out a.mp4 --actions 0,1", "--actions: this model takes no actions"),
@@ -262,7 +265,7 @@ def files(empty_folder):
     (empty_folder / "empty.npz").touch()
     (empty_folder / "corrupt.mp4").write_bytes(b"not a video" * 100)
     np.save("size.npy", np.zeros((6, 9, 12, 1), np.uint8))
-    np.save("colour.npy", np.zeros((6, 8, 12, 3), np.uint8))
+    np.save("colour.npy", np.zeros((6, 8, 12, 2), np.uint8))
     np.save("good.npy", np.zeros((6, 8, 12, 1), np.uint8))
     np.savez("noactions.npz", video=np.zeros(3))
     np.savez("rows.npz", actions=np.zeros((2, 5), int))

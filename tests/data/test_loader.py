@@ -54,6 +54,27 @@ def test_every_epoch_holds_every_clip_once_in_a_new_order():
     assert taken != [*chain(*_read(20, Numbers(10), 5, 1))]
 
 
+class Windows(Numbers):
+    """Shows clip and epoch."""
+
+    def window(self, index, epoch):
+        return Clip(frames=torch.tensor([index, epoch], dtype=torch.uint8).view(2, 1, 1, 1), id=f"train/{index}")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_every_epoch_asks_for_a_new_window_of_every_clip():
+    def windows(count, batch=3, **keys):
+        taken = islice(batches(Windows(5), batch, 0, **keys), count)
+        return [tuple(window.flatten().tolist()) for clip in taken for window in clip.frames]
+
+    whole = windows(10)
+    assert sorted(whole) == [(clip, epoch) for clip in range(5) for epoch in range(6)]
+    assert [clip for clip, _ in whole] == [*chain(*_read(10, Numbers(5), 3, 0))]
+    assert windows(3, position=7) == windows(3, position=7, workers=2) == whole[21:]
+    assert [*chain(*zip(*(windows(10, 1, rank=rank, world=3) for rank in range(3))))] == whole
+    assert windows(1, shuffle=False) == [(0, 0), (1, 1), (2, 2)]  # clips, not windows
+
+
 def test_without_shuffling_clips_come_in_order_and_begin_again():
     assert _read(3, Numbers(5), 2, 0, shuffle=False) == [[0, 1], [2, 3], [4, 0]]
 

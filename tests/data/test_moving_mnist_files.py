@@ -136,7 +136,7 @@ def test_damaged_npz_are_refused_by_name(tmp_path):
     np.save(tmp_path / "data.npy", CLIPS[0])
     with zipfile.ZipFile(path, "w") as archive:  # the header promises more than there is
         archive.writestr("data.npy", (tmp_path / "data.npy").read_bytes()[:300])
-    with pytest.raises(ValueError, match=r"000.npz: damaged: ends within clip 0"):
+    with pytest.raises(ValueError, match=r"000.npz: damaged: it ends within clip 0"):
         _recipe(tmp_path).build("test", 10)[0]
 
 

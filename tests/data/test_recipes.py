@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from videopred import config
-from videopred.data import MovingMNISTConfig, MovingMNISTFilesConfig, Recipe, loader
+from videopred.data import ClipsConfig, MovingMNISTConfig, MovingMNISTFilesConfig, Recipe, loader
 
 FRAMES = 6
 
@@ -32,7 +32,16 @@ def _tree(folder):
     return MovingMNISTFilesConfig(root=str(folder), image_size=16)
 
 
-@pytest.fixture(params=[_generated, _npy, _tree])
+def _clips(folder):
+    random = np.random.default_rng(0)
+    for name in ("train/0/a", "train/1/a", "test/0/a", "test/0/b", "test/1/a"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        video = random.integers(0, 256, (9, 16, 12, 3)).astype(np.uint8)
+        np.savez(folder / f"{name}.npz", video=video, actions=random.integers(0, 3, 9), pose=random.random((9, 3)))
+    return ClipsConfig(root=str(folder), image_size=(16, 12), actions=("forward", "left", "right"))
+
+
+@pytest.fixture(params=[_generated, _npy, _tree, _clips])
 def recipe(request, tmp_path):
     return request.param(tmp_path)
 

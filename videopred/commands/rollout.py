@@ -118,12 +118,12 @@ def _dataset(args: argparse.Namespace, loaded: Any, frames: int) -> Any:
     """Clips of the file, or test clips of the recipe, up to `frames` frames long."""
     from videopred import config
     from videopred.data import Recipe
-    from videopred.data.clip_file import clip_file
+    from videopred.data.clip_file import ClipFile
 
     format = loaded.predictor.format
     frames = min(frames, max(1, TRUTH_BYTES // (args.count * format.height * format.width * format.channels)))
     if args.clip is not None:
-        return clip_file(args.clip, format, frames)
+        return ClipFile(args.clip, format, frames)
     recipe = loaded.recipe if args.recipe is None else config.load(Recipe, "recipes", args.recipe)  # type: ignore[arg-type]
     has, takes = (f"{f.height} x {f.width} x {f.channels}" for f in (recipe.format, format))
     if has != takes:

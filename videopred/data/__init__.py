@@ -7,19 +7,24 @@ A recipe is a frozen dataclass, written as a TOML file in datasets/, with
 
 A dataset has `__len__` and `__getitem__(i) -> Clip`: uint8 frames (t, h, w, c), t == frames, in the recipe's format;
 an id that is unique in its split; IndexError outside 0..len-1. Clip i is always the same clip, in every process, and
-with fewer frames the start of the same clip. `max_frames` is the most that can be asked for (None: there is no end).
+with fewer frames the start of the same clip. `max_frames` is the most that can be asked for (None: there is no end);
+where clips differ in length, those that are too short are left out, and an index then counts the others.
+A dataset of recordings may also have `window(i, epoch)`: what `loader.batches` gives in place of clip i when it
+shuffles, for each epoch from another place of the recording, always the same one for that recipe, i and epoch.
 
 Members
     moving_mnist         made as it is read, from bundled or torchvision's digits
     moving_mnist_files   mnist_test_seq.npy, or the ConvS5 paper's tree of .npz files
+    clips                a folder of .npz files, videos or pictures, with or without actions; TECO's trees as they are
 
 To add one: a module here with the config above its dataset, a line in `Recipe`, and one in tests/data/test_recipes.py;
 or outside this package, named in the TOML as `kind = "package.module:Config"`. `loader.batches` makes batches of any.
 """
 
+from videopred.data.clips import ClipsConfig
 from videopred.data.moving_mnist import MovingMNISTConfig
 from videopred.data.moving_mnist_files import MovingMNISTFilesConfig
 
-Recipe = MovingMNISTConfig | MovingMNISTFilesConfig
+Recipe = MovingMNISTConfig | MovingMNISTFilesConfig | ClipsConfig
 
-__all__ = ["MovingMNISTConfig", "MovingMNISTFilesConfig", "Recipe"]
+__all__ = ["ClipsConfig", "MovingMNISTConfig", "MovingMNISTFilesConfig", "Recipe"]

@@ -1,9 +1,128 @@
-"""Arrays in files, read piece by piece: what an array's header says, and frames as uint8. Nothing is ever unpickled."""
+"""Arrays in .npz and .npy files, read piece by piece from their place. Nothing is ever unpickled.
 
+An uncompressed array is read where it lies, only the bytes that are asked for; a compressed one is unpacked only as far
+as needed. What is returned is memory of its own, never a window into a file.
+"""
+
+import math
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
 import numpy as np
+
+KEYS = ("video", "frames", "real", "data")  # under which an .npz may hold frames, the first that there is
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)  # the last: an unknown kind of compression
+PIECE = 1 << 22  # bytes that are held while a whole file is looked through
+
+
+class Unreadable(ValueError):
+    """The machine did not give the file; nothing is known to be wrong with what it holds."""
+
+
+class Arrays:
+    """The arrays of an open file, as `arrays` gives it; that of an .npy has no name and answers to every key."""
+
+    def __init__(self, path: Path, stack: ExitStack):
+        self.path, self.stack = path, stack
+        self.archive = None if path.suffix.lower() == ".npy" else stack.enter_context(zipfile.ZipFile(path))
+        names = [] if self.archive is None else self.archive.namelist()
+        self.names = [name.removesuffix(".npy") for name in names]
+
+    def frames(self, keys: tuple[str, ...] = KEYS) -> "Values":
+        """The first of `keys` that there is, uint8 or floating. Raises ValueError if there is none."""
+        word = keys[0] if len(keys) == 1 else "frames"
+        if self.archive is None:
+            return Values(self.path, word, self._file(), self.path.stat().st_size)
+        key = next((key for key in keys if key in self.names), None)
+        if key is None:
+            wanted = f"no key {keys[0]!r}" if len(keys) == 1 else f"none of the keys {', '.join(keys)}"
+            raise ValueError(f"{self.path}: has {wanted}; its keys are: {', '.join(self.names)}")
+        member = self.archive.getinfo(f"{key}.npy")
+        if member.compress_type == zipfile.ZIP_STORED:
+            file = self._file()
+            file.seek(member.header_offset + 26)
+            name, extra = np.frombuffer(file.read(4), "<u2").tolist()  # lengths of what stands before the array
+            file.seek(name + extra, 1)
+        else:
+            file = self.stack.enter_context(self.archive.open(member))
+        return Values(self.path, word, file, member.file_size)
+
+    def _file(self) -> IO[bytes]:
+        return self.stack.enter_context(open(self.path, "rb"))
+
+    def check(self) -> None:
+        """Reads everything in an .npz once. Raises ValueError, BadZipFile or zlib's error if it is damaged."""
+        damaged = self.archive and self.archive.testzip()
+        if damaged:
+            raise ValueError(f"{self.path}: damaged: {damaged} is not what was written")
+
+    def small(self, name: str) -> np.ndarray | None:
+        """The whole array `name`, or None if there is none. Raises ValueError."""
+        if self.archive is None or name not in self.names:
+            return None
+        try:
+            with self.archive.open(f"{name}.npy") as file:
+                return np.lib.format.read_array(file, allow_pickle=False)
+        except (*DAMAGE, ValueError) as error:
+            raise ValueError(f"{self.path}: its {name} cannot be read: {error}") from error
+
+    def actions(self) -> np.ndarray | None:
+        """`actions` as int64, or None. Raises ValueError if they are not integers."""
+        actions = self.small("actions")
+        if actions is None or actions.dtype.kind in "iu":
+            return None if actions is None else actions.astype(np.int64)
+        raise ValueError(f"{self.path}: actions are {actions.dtype}; must be integers")
+
+    def pose(self) -> np.ndarray | None:
+        """`pose` as float32, or None. Raises ValueError if it is not finite numbers."""
+        pose = self.small("pose")
+        if pose is None or (pose.dtype.kind in "iuf" and np.isfinite(pose).all()):
+            return None if pose is None else pose.astype(np.float32)
+        raise ValueError(f"{self.path}: pose is {pose.dtype}; must be finite numbers")
+
+
+class Values:
+    """One array of frames: `shape`, `dtype`, and any run of its values."""
+
+    def __init__(self, path: Path, name: str, file: IO[bytes], size: int):
+        """`file` stands at the first of the `size` bytes of an .npy. Raises ValueError if they are none."""
+        self.path, self.name, self.file = path, name, file
+        self.stop = file.tell() + size
+        self.shape, self.dtype = header(path, file, name)
+        self.start = file.tell()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the file is long enough for its shape."""
+        return self.start + math.prod(self.shape) * self.dtype.itemsize <= self.stop
+
+    def read(self, place: int, shape: tuple[int, ...]) -> np.ndarray | None:
+        """An array of `shape` from value number `place` on, or None if the file ends before."""
+        first = self.start + place * self.dtype.itemsize
+        if first + math.prod(shape) * self.dtype.itemsize > self.stop:
+            return None
+        values = np.empty(shape, self.dtype)
+        left = memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        self.file.seek(first)
+        while left and (count := self.file.readinto(left)):  # type: ignore[attr-defined]
+            left = left[count:]
+        return None if left else values
+
+
+@contextmanager
+def arrays(path: Path) -> Iterator[Arrays]:
+    """Opens an .npz or .npy. Raises ValueError that names it if it cannot be opened, or turns out to be damaged."""
+    try:
+        with ExitStack() as stack:
+            yield Arrays(path, stack)
+    except DAMAGE as error:
+        raise ValueError(f"{path}: damaged, or not an {path.suffix.lower()} file: {error}") from error
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def header(path: Path, file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:
@@ -24,9 +143,9 @@ def header(path: Path, file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.
 
 
 def uint8(path: Path, frames: np.ndarray, name: str) -> np.ndarray:
-    """A copy of uint8 frames, or floating ones in 0..255 rounded. Raises ValueError for another range, or for 0..1."""
+    """Frames as uint8: floating ones must lie in 0..255 and are rounded. Raises ValueError, also for 0..1."""
     if frames.dtype == np.uint8:
-        return frames.copy()
+        return frames
     low, high = frames.min(), frames.max()
     if not (low >= 0 and high <= 255):  # NaN too
         raise ValueError(f"{path}: values of {name} lie in {low}..{high}; must be 0..255")

@@ -33,6 +33,7 @@ def batches(
 ) -> Iterator[Clip]:
     """Endless batches of `batch_size` clips (per rank), uint8; the first is the one after `position` batches.
 
+    Shuffled, a dataset that has `window` gives another window of a recording for each epoch.
     `workers` processes read ahead (0: read in this process); their number never changes what is read.
     Raises ValueError for an empty dataset or a number out of range.
     """
@@ -44,7 +45,7 @@ def batches(
             f"workers = {workers} at least 0, rank = {rank} in 0..world - 1"
         )
     loader = DataLoader(
-        dataset,
+        _Source(dataset, shuffle),  # type: ignore[arg-type]
         batch_sampler=_indices(len(dataset), batch_size, seed, position, shuffle, rank, world),  # type: ignore[arg-type]
         collate_fn=clip.stack,
         num_workers=workers,
@@ -67,12 +68,23 @@ def _read(loader: DataLoader) -> Iterator[Clip]:
 
 def _indices(
     length: int, batch_size: int, seed: int, position: int, shuffle: bool, rank: int, world: int
-) -> Iterator[list[int]]:
+) -> Iterator[list[tuple[int, int]]]:
+    """Which clips make each batch, and in which epoch each of them stands."""
     while True:
         first = (position * world + rank) * batch_size
         dealt = (divmod(n, length) for n in range(first, first + batch_size))
-        yield [permuted(i, length, seed, epoch) if shuffle else i for epoch, i in dealt]
+        yield [(permuted(i, length, seed, epoch) if shuffle else i, epoch) for epoch, i in dealt]
         position += 1
+
+
+class _Source:
+    """A dataset as the loader's processes read it: by clip and epoch."""
+
+    def __init__(self, dataset: Any, shuffle: bool):
+        self.dataset, self.windows = dataset, shuffle and hasattr(dataset, "window")
+
+    def __getitem__(self, key: tuple[int, int]) -> Clip:
+        return self.dataset.window(*key) if self.windows else self.dataset[key[0]]
 
 
 def permuted(index: int, length: int, seed: int, epoch: int) -> int:

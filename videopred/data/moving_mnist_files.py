@@ -9,20 +9,19 @@ the file, so that a file of any size costs the memory of one clip. Nothing is ev
 """
 
 import math
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 
 from videopred.clip import Clip, Format
-from videopred.data import array
+from videopred.data import array, npz
+from videopred.data.array import arrays
 from videopred.data.split import NoClips, Split, require_frames, require_index, require_request
+
+KEYS = ("data",)
 
 
 @dataclass(frozen=True)
@@ -94,37 +93,17 @@ class SequenceTree:
         require_index(self.split, index, len(self))
         which = int(np.searchsorted(self.stops, index, side="right"))
         path, place = self.paths[which], index - (int(self.stops[which - 1]) if which else 0)
-        with _data(path) as (file, shape, dtype):
-            wanted = (self.frames, *shape[-3:])
-            file.seek(place * math.prod(shape[-4:]) * dtype.itemsize, 1)
-            content = file.read(math.prod(wanted) * dtype.itemsize)
-        if len(content) < math.prod(wanted) * dtype.itemsize:
-            raise ValueError(f"{path}: damaged: ends within clip {place}")
-        frames = array.uint8(path, np.frombuffer(content, dtype).reshape(wanted), "data")
+        with arrays(path) as file:
+            frames = array.uint8(path, npz.span(path, file.frames(KEYS), place, 0, self.frames), "data")
         return Clip(frames=torch.from_numpy(frames), id=f"{self.split}/{index}")
 
 
 def _shape(path: Path, size: int, frames: int) -> tuple[int, ...]:
-    with _data(path) as (_, shape, _):
-        pass
+    with arrays(path) as file:
+        shape = file.frames(KEYS).shape
     if len(shape) not in (4, 5) or shape[-3:] != (size, size, 1):
         raise ValueError(f"{path}: data has shape {shape}; must be (t, {size}, {size}, 1) or (n, t, {size}, {size}, 1)")
     if math.prod(shape[:-4]) == 0:
         raise ValueError(f"{path}: data has shape {shape}; it holds no clip")
     require_frames(path, shape[-4], frames)
     return shape
-
-
-@contextmanager
-def _data(path: Path) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype]]:
-    """The array `data` of an .npz: the file, standing at the first value, with its shape and dtype."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            if "data.npy" not in names:
-                keys = ", ".join(name.removesuffix(".npy") for name in names)
-                raise ValueError(f"{path}: has no key 'data'; its keys are: {keys}")
-            with archive.open("data.npy") as file:
-                yield file, *array.header(path, file, "data")
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise ValueError(f"{path}: damaged, or not an .npz file: {error}") from error

@@ -1,107 +1,93 @@
-"""The clips of one file of arrays: .npz, also one that a rollout or TECO's code wrote, or .npy.
+"""Recordings in files of arrays: .npz, also one that a rollout or TECO's code wrote, or .npy.
 
-Frames are uint8, or floating in 0..255: (t, h, w, c), or (n, t, h, w, c) for n clips, or (t, h, w) for a gray one. In
-an .npz they stand under `video`, `frames`, `real` or `data`, and `actions` are integers (t,) or (n, t). Only the clip
-that is asked for is read; nothing is ever unpickled.
+Frames are uint8 or floating: (t, h, w, c), or (n, t, h, w, c) for n clips, or (t, h, w) for a gray one. In an .npz they
+stand under `video`, `frames`, `real` or `data`; `actions` are integers (t,) or (n, t), `pose` is (t, d) or (n, t, d).
 """
 
 import math
-import zipfile
-import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
 
 import numpy as np
-import torch
 
-from videopred.clip import Clip, Format
-from videopred.data import array
-
-KEYS = ("video", "frames", "real", "data")
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError)
+from videopred.data.array import PIECE, Values, arrays
+from videopred.data.facts import Facts
+from videopred.data.tracks import tracks
 
 
-class ArrayFile:
-    """A dataset of the clips of one file, each at most `frames` frames long; ids are the file's name and "/0", "/1".
+def facts(path: Path) -> list[Facts]:
+    """Of every clip. Reads the file once, whole, so that damage is found now. Raises ValueError."""
+    with arrays(path) as file:
+        values = file.frames()
+        count, length, height, width, channels = clips_shape(path, values)
+        if not values.whole:
+            raise ValueError(f"{path}: damaged: it ends before its frames do")
+        file.check()
+        low, high = _range(path, values) if values.dtype.kind == "f" else (None, None)
+        whole = tracks(file)
+    return [
+        Facts(length, height, width, channels, low, high, **whole.of(clip, count).facts(path, length))
+        for clip in range(count)
+    ]
 
-    Raises ValueError if the file is damaged or its frames do not fit the format.
-    """
 
-    fps = None  # an array does not say
+def frames(path: Path, clip: int, facts: Facts, steps: np.ndarray) -> Iterator[np.ndarray]:
+    first, last = int(steps[0]), int(steps[-1])
+    with arrays(path) as file:
+        block = span(path, file.frames(), clip, first, last + 1)
+    yield block if len(block) == len(steps) else block[steps - first]
 
-    def __init__(self, path: Path, format: Format, frames: int):
-        self.path, self.format, self.frames = path, format, frames
-        with self._array(KEYS) as (_, shape, _):
-            self.count = shape[0]
 
-    def __len__(self) -> int:
-        return self.count
+def glance(path: Path) -> tuple[int, None]:
+    with arrays(path) as file:
+        return clips_shape(path, file.frames())[0], None
 
-    def __getitem__(self, index: int) -> Clip:
-        if not 0 <= index < self.count:
-            raise IndexError(f"clip {index}: {self.path} has clips 0..{self.count - 1}")
-        with self._array(KEYS) as (file, shape, dtype):
-            wanted = min(self.frames, shape[1]), *shape[2:]
-            file.seek(index * math.prod(shape[1:]) * dtype.itemsize, 1)
-            content = file.read(math.prod(wanted) * dtype.itemsize)
-        if len(content) < math.prod(wanted) * dtype.itemsize:
-            raise ValueError(f"{self.path}: damaged: it ends within clip {index}")
-        frames = torch.from_numpy(array.uint8(self.path, np.frombuffer(content, dtype).reshape(wanted), "frames"))
-        return Clip(frames=frames, actions=self._actions(index, len(frames)), id=f"{self.path.name}/{index}")
 
-    def _actions(self, index: int, frames: int) -> torch.Tensor | None:
-        if self.path.suffix.lower() != ".npz":
-            return None
-        actions = read_actions(self.path)
-        if actions is None:
-            return None
-        actions = actions[index] if actions.ndim == 2 and len(actions) == self.count else actions
-        if actions.ndim != 1 or len(actions) < frames:
-            raise ValueError(f"{self.path}: actions have shape {actions.shape}; the clip has {frames} frames")
-        return torch.from_numpy(actions[:frames])
+def first(path: Path, clip: int, count: int) -> Iterator[np.ndarray]:
+    with arrays(path) as file:
+        values = file.frames()
+        yield span(path, values, clip, 0, min(count, clips_shape(path, values)[1]))
 
-    @contextmanager
-    def _array(self, keys: tuple[str, ...]) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype]]:
-        """The file, standing at the first value of the frames, with their shape (n, t, h, w, c) and dtype."""
-        with ExitStack() as stack:
-            try:
-                if self.path.suffix.lower() == ".npy":
-                    file = stack.enter_context(open(self.path, "rb"))
-                else:
-                    archive = stack.enter_context(zipfile.ZipFile(self.path))
-                    names = [name.removesuffix(".npy") for name in archive.namelist()]
-                    key = next((key for key in keys if key in names), None)
-                    if key is None:
-                        raise ValueError(f"{self.path}: has none of the keys {', '.join(keys)}; has {', '.join(names)}")
-                    file = stack.enter_context(archive.open(f"{key}.npy"))
-                yield file, *self._header(file)
-            except DAMAGE as error:
-                raise ValueError(f"{self.path}: damaged, or not what its name says: {error}") from error
 
-    def _header(self, file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
-        shape, dtype = array.header(self.path, file, "frames")
-        whole = (*shape, 1) if len(shape) == 3 else shape
-        whole = (1, *whole) if len(whole) == 4 else whole
-        wanted = (self.format.height, self.format.width, self.format.channels)
-        if len(whole) != 5 or whole[2:] != wanted:
-            raise ValueError(
-                f"{self.path}: frames have shape {shape}; the model takes ({', '.join(map(str, ('t', *wanted)))}), or "
-                "several such clips with an axis in front"
-            )
-        if not math.prod(whole):
-            raise ValueError(f"{self.path}: frames have shape {shape}; it holds none")
-        return whole, dtype
+def span(path: Path, values: Values, clip: int, start: int, stop: int) -> np.ndarray:
+    """Frames start..stop-1 of a clip, (n, h, w, c) as stored. Raises ValueError if the file ends before."""
+    _, length, *frame = clips_shape(path, values)
+    found = values.read((clip * length + start) * math.prod(frame), (stop - start, *frame))
+    if found is None:
+        raise ValueError(f"{path}: damaged: it ends within clip {clip}")
+    return found
+
+
+def clips_shape(path: Path, values: Values) -> tuple[int, int, int, int, int]:
+    """(n, t, h, w, c) of the frames of a file. Raises ValueError."""
+    shape = values.shape
+    whole = (*shape, 1) if len(shape) == 3 else shape
+    whole = (1, *whole) if len(whole) == 4 else whole
+    if len(whole) != 5 or whole[4] not in (1, 3, 4):
+        raise ValueError(
+            f"{path}: {values.name} have shape {shape}; must be (t, h, w, c) with c = 1, 3 or 4, (n, t, h, w, c) or "
+            "(t, h, w)"
+        )
+    if not math.prod(whole):
+        raise ValueError(f"{path}: {values.name} have shape {shape}; it holds none")
+    return whole  # type: ignore[return-value]
+
+
+def _range(path: Path, values: Values) -> tuple[float, float]:
+    """Least and greatest of floating values, piece by piece."""
+    total, piece = math.prod(values.shape), PIECE // values.dtype.itemsize
+    low, high = math.inf, -math.inf
+    for place in range(0, total, piece):
+        part = values.read(place, (min(piece, total - place),))
+        if part is None:
+            raise ValueError(f"{path}: damaged: it ends before its frames do")
+        low, high = np.minimum(low, part.min()), np.maximum(high, part.max())  # NaN stays
+    if not math.isfinite(low + high):
+        raise ValueError(f"{path}: some values of {values.name} are not finite")
+    return float(low), float(high)
 
 
 def read_actions(path: Path) -> np.ndarray | None:
     """`actions` of an .npz as int64, or None where it has none. Raises ValueError if they are not integers."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            actions = archive["actions"] if "actions" in archive.files else None
-    except (*DAMAGE, ValueError) as error:
-        raise ValueError(f"{path}: its actions cannot be read: {error}") from error
-    if actions is None or actions.dtype.kind in "iu":
-        return None if actions is None else actions.astype(np.int64)
-    raise ValueError(f"{path}: actions are {actions.dtype}; must be integers")
+    with arrays(path) as file:
+        return file.actions()

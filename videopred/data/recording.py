@@ -1,0 +1,109 @@
+"""A recording: one file or folder that somebody has, with what is known of it and any of its frames.
+
+Kinds, by the name: arrays (`npz`), videos (`video`), folders of pictures (`pictures`). A member is a module with
+    facts(path) -> list[Facts]                  of every clip in it; reads it all once
+    frames(path, clip, facts, steps)            blocks (n, h, w, c), uint8 or as stored, a frame for every step
+    glance(path) -> (clips, frames per second)  without reading it all
+    first(path, clip, count)                    blocks of the first frames, at most so many
+All raise ValueError that names the file. `steps` are numbers of frames that do not decrease. Actions (t,) and pose
+(t, d) stand in the .npz itself, or in an .npz that has the name of the video or folder.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from videopred.data import npz, video
+from videopred.data.array import Unreadable, arrays
+from videopred.data.facts import Facts
+from videopred.data.tracks import Tracks, tracks
+
+ARRAYS = (".npz", ".npy")
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a recording is below the folder that was searched; `stamp` changes when it does."""
+
+    path: str
+    size: int
+    modified: int  # nanoseconds since 1970
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        return self.size, self.modified
+
+
+def search(folder: Path) -> list[Place]:
+    """All recordings below a folder, in the order of their paths; names that begin with a dot are passed over.
+
+    Raises ValueError if a folder cannot be looked into.
+    """
+    found: list[Place] = []
+    seen, waiting = set(), [("", folder)]
+    while waiting:
+        prefix, place = waiting.pop()
+        try:
+            entries = [entry for entry in os.scandir(place) if not entry.name.startswith(".")]
+            folders = [entry for entry in entries if entry.is_dir()]
+            files = {entry.name: entry.stat() for entry in entries if entry.is_file()}
+            status = os.stat(place)
+        except OSError as error:
+            raise Unreadable(f"{place}: cannot be searched: {error.strerror}") from error
+        if (status.st_dev, status.st_ino) in seen:  # links may go round in a circle
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        waiting += [(f"{prefix}{entry.name}/", Path(entry.path)) for entry in folders]
+        found += [
+            Place(prefix + name, status.st_size, status.st_mtime_ns)
+            for name, status in files.items()
+            if os.path.splitext(name)[1].lower() in ARRAYS
+        ]
+    return sorted(found)
+
+
+def require(path: Path) -> None:
+    """Raises ValueError unless there is something at `path` that may be a recording."""
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; give one file")
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    if not path.stat().st_size:
+        raise ValueError(f"{path}: is empty")
+
+
+def glance(path: Path) -> tuple[int, Fraction | None]:
+    """The number of clips in a recording, and how many frames make a second, if it says so."""
+    return _kind(path).glance(path)
+
+
+def first(path: Path, clip: int, count: int) -> Iterator[np.ndarray]:
+    """The first frames of a clip, at most `count`, in blocks (n, h, w, c) as stored."""
+    return _kind(path).first(path, clip, count)
+
+
+def facts(path: Path) -> list[Facts]:
+    """Of every clip of a recording."""
+    return _kind(path).facts(path)
+
+
+def frames(path: Path, clip: int, facts: Facts, steps: np.ndarray) -> Iterator[np.ndarray]:
+    """The frames of a clip with the numbers `steps`, in blocks (n, h, w, c) as stored."""
+    return _kind(path).frames(path, clip, facts, steps)
+
+
+def read_tracks(path: Path, clip: int, count: int) -> Tracks:
+    """Actions and pose of one of `count` clips of a recording."""
+    if _kind(path) is not npz:
+        return Tracks()
+    with arrays(path) as file:
+        return tracks(file).of(clip, count)
+
+
+def _kind(path: Path) -> Any:
+    return npz if path.suffix.lower() in ARRAYS else video
