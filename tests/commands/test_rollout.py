@@ -12,6 +12,7 @@ from torch import nn
 
 from videopred import checkpoint, cli
 from videopred.clip import Clip, Format
+from videopred.data.strip import Strip
 from videopred.data.video_writer import VideoWriter
 
 GRAY, ACTIONS = Format(1, 8, 12), Format(1, 8, 12, num_actions=3)
@@ -50,6 +51,7 @@ class FakeRecipe:
     format: Format
     length: int | None = 30
     with_actions: bool = False
+    action_names: tuple[str, ...] = ()
     name: str = "fake"
 
     def build(self, split, frames):
@@ -77,10 +79,10 @@ class FakeClips:
 def shell(monkeypatch, empty_folder, capsys):
     """`shell(words, format=..., ...)` runs a command line with a fake model; gives (code, stdout, stderr, model)."""
 
-    def run(words: str, format=GRAY, length: int | None = 30, with_actions=False, training=None, **options):
+    def run(words: str, format=GRAY, length: int | None = 30, with_actions=False, names=(), training=None, **options):
         model = Fake(format, **options)
         raw = {} if training is None else {"training": training}
-        loaded = checkpoint.Loaded(model, FakeRecipe(format, length, with_actions), "fake", 0, "", raw)
+        loaded = checkpoint.Loaded(model, FakeRecipe(format, length, with_actions, names), "fake", 0, "", raw)
         monkeypatch.setattr(checkpoint, "load", lambda name, device="cpu": loaded)
         code = cli.main(["rollout", "fake", *words.split()])
         return code, *capsys.readouterr(), model
@@ -178,6 +180,30 @@ def test_given_actions_lead_to_the_predicted_frames(shell, form, empty_folder):
     assert predicted("b.npz").tolist() == [[0, 1, 51, 81]]
 
 
+NAMES = ("forward", "left", "right")
+
+
+def test_actions_have_the_names_of_the_checkpoints_recipe(shell, empty_folder):
+    words = "--out a.npz --context 2 --actions left,left,forward*3,2,unknown"
+    code, _, err, model = shell(words, format=ACTIONS, with_actions=True, names=NAMES)
+    assert (code, err) == (0, "")
+    assert model.asked == [[1], [1], [0], [0], [0], [2], [-1]]
+    (empty_folder / "walk.txt").write_text("right*2\nforward")
+    np.save("clip.npy", np.zeros((6, 8, 12, 1), np.uint8))
+    words = "--out b.npz --clip clip.npy --context 2 --actions walk.txt"
+    assert shell(words, format=ACTIONS, names=NAMES)[0] == 0
+    assert np.load("b.npz")["actions"].tolist() == [[-1, -1, 2, 2, 0]]
+
+
+def test_a_picture_tells_the_actions_by_name(shell, monkeypatch):
+    seen = []
+    monkeypatch.setattr("videopred.data.writer.Strip", lambda layout: seen.append(layout.words) or Strip(layout))
+    words = "--out a.png --context 2 --actions left,unknown"
+    assert shell(words, format=ACTIONS, with_actions=True, names=NAMES)[0] == 0
+    assert shell(words.replace("left", "1"), format=ACTIONS, with_actions=True)[0] == 0
+    assert seen == [(("forward", "left", "left", "unknown"),), ()]
+
+
 def test_a_clip_without_actions_is_said_to_be_unknown(shell):
     code, _, err, model = shell("--out a.npz --context 2 --actions 1,1", format=ACTIONS)
     assert code == 0 and "the clip has no actions" in err and err.count("\n") == 1
@@ -249,9 +275,12 @@ REFUSED_WITH_ACTIONS = {
     "too few": ("--out a.mp4 --context 4 --horizon 3 --actions 0,1", "--horizon 3: there are actions for 2 frames"),
     "clip's too few": ("--out a.mp4 --context 4 --horizon 27", "--horizon 27: there are actions for 26 frames"),
     "none left": ("--out a.mp4 --context 30", "there are actions for 0 frames after the context of 30"),
-    "words": ("--out a.mp4 --actions left,right", "--actions: 'left' is not a number"),
-    "times": ("--out a.mp4 --actions 1*x", "--actions: '1*x' is not a number, or number*times"),
-    "times < 0": ("--out a.mp4 --actions 1*-2", "--actions: '1*-2' is not a number, or number*times"),
+    "words": (
+        "--out a.mp4 --actions left,right",
+        "'left' is not a number, and the actions of this model have no names",
+    ),
+    "times": ("--out a.mp4 --actions 1*x", "--actions: '1*x': after the * must stand how many times, as in 1*20"),
+    "times < 0": ("--out a.mp4 --actions 1*-2", "--actions: '1*-2': after the * must stand how many times"),
     "empty": ("--out a.mp4 --actions ,", "--actions: there are none"),
     "no txt": ("--out a.mp4 --actions absent.txt", "--actions absent.txt: no such file"),
     "no key": ("--out a.mp4 --actions noactions.npz", "has no `actions` of shape"),
@@ -288,6 +317,19 @@ def test_refuses(shell, files, empty_folder, words, message):
 @pytest.mark.parametrize(("words", "message"), REFUSED_WITH_ACTIONS.values(), ids=REFUSED_WITH_ACTIONS)
 def test_refuses_actions(shell, files, empty_folder, words, message):
     check_refused(shell(words, format=ACTIONS, with_actions=True), message, files, empty_folder)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("lefft", "'lefft': no such action, did you mean 'left'? There are forward, left, right, and unknown"),
+        ("jump", "'jump': no such action. There are forward"),
+        ("3", "actions lie in 0..3; must be 0..2, or -1 for unknown"),
+    ],
+)
+def test_refuses_actions_that_have_no_such_name(shell, files, empty_folder, word, message):
+    result = shell(f"--out a.mp4 --context 4 --actions {word}*2", format=ACTIONS, with_actions=True, names=NAMES)
+    check_refused(result, message, files, empty_folder)
 
 
 def test_recipe_and_clip_exclude_each_other(capsys):

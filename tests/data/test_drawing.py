@@ -5,13 +5,13 @@ import pytest
 
 from videopred.clip import Format
 from videopred.data.board import GAP, Board
-from videopred.data.drawing import BORDER, EMPTY, PREDICTED, SHOWN, TEXT, Layout, length
-from videopred.data.strip import Strip, strip
+from videopred.data.drawing import BORDER, DIM, EMPTY, GROUND, PREDICTED, SHOWN, TEXT, Layout, length, write
+from videopred.data.strip import STEP, Strip, strip
 
 
-def layout(count=1, samples=1, scale=3, context=2, horizon=3, channels=3) -> Layout:
+def layout(count=1, samples=1, scale=3, context=2, horizon=3, channels=3, words=()) -> Layout:
     ids = tuple(f"test/{i}" for i in range(count))
-    return Layout(Format(channels, 7, 9), ids, context, horizon, samples, scale)
+    return Layout(Format(channels, 7, 9), ids, context, horizon, samples, scale, words)
 
 
 def frames(count, samples, seed=0, channels=3):
@@ -131,3 +131,47 @@ def test_strip_spreads_its_columns_over_any_horizon(horizon):
     assert labels[4] == "+1" and labels[-1] == f"+{horizon}" and len(labels) <= 18
     steps = {int(label) % 5 for label in labels[5:-1]} if horizon > 24 else {0}
     assert steps == {0}
+
+
+def text(words, colour):
+    picture = np.full((TEXT, length(words), 3), GROUND, np.uint8)
+    write(picture, 0, 0, words, colour)
+    return picture
+
+
+def test_board_tells_the_newest_action_of_every_clip():
+    said = (("left", "left", "forward"), ("unknown", "right", "left"))
+    board, (real, fake) = Board(layout(2, samples=2, context=1, horizon=2, words=said)), frames(2, 2)
+    for t, colour in enumerate((SHOWN, PREDICTED, PREDICTED)):
+        picture = board.draw(real, fake)
+        for clip in range(2):
+            [(y, x)] = find(picture, enlarged(fake[clip, 0], 3))
+            above = picture[y - BORDER - TEXT : y - BORDER, x - BORDER : x - BORDER + board.cell]
+            written = [word for word in {*said[0], *said[1]} if ends_with(above, word, colour)]
+            assert written == [said[clip][t]]
+
+
+def ends_with(line: np.ndarray, word: str, colour) -> bool:
+    return np.array_equal(line[:, line.shape[1] - length(word) :], text(word, colour))
+
+
+def test_strip_tells_the_action_of_every_column():
+    said = (("left", "forward", "left"), ("right", "unknown", "right"))
+    drawn, (real, fake) = Strip(layout(2, context=1, horizon=2, words=said)), frames(2, 1)
+    for _ in range(3):
+        drawn.add(real, fake)
+    for clip in range(2):
+        corners = sorted(find(drawn.picture, enlarged(fake[clip, 0], 3)), key=lambda corner: corner[1])
+        assert len(corners) == 3, "words hide nothing"
+        for word, (y, x) in zip(said[clip], corners, strict=True):
+            below, left = y + 7 * 3 + BORDER + STEP, x - BORDER
+            got = drawn.picture[below : below + TEXT, left : left + length(word)]
+            assert np.array_equal(got, text(word, DIM))
+
+
+def test_without_words_pictures_are_as_they_were():
+    with_words = tuple(("forward",) * 5 for _ in range(2))
+    for kind in (Board, Strip):
+        plain, worded = (kind(layout(2, words=words)) for words in ((), with_words))
+        assert plain._size(3)[1] < worded._size(3)[1]
+    assert Strip(layout(2)).picture.shape[0] + 2 * TEXT == Strip(layout(2, words=with_words)).picture.shape[0]

@@ -1,4 +1,7 @@
-"""A tiny world whose truth is known: a random picture that moves by as many pixels as the action says."""
+"""Tiny worlds whose truth is known: a picture that slides as far as the action says, and a corridor that is walked.
+
+In the corridor a frame shows nothing but where one stands, so that scores under any actions can be told by hand.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -95,3 +98,83 @@ def protocol():
         return Protocol(recipe=recipe, **(settings | changes))
 
     return make
+
+
+STEPS = torch.tensor([0, -1, 1])  # stay, back, forward
+
+
+@dataclass(frozen=True)
+class CorridorConfig:
+    """Clip i walks by random actions; the frame at place x is gray level 120 + 10 x, the pose (128 x, 0, 90)."""
+
+    kind: Literal["corridor"] = "corridor"
+    name: str = "corridor"
+    with_pose: bool = True
+    num_clips: int = 6
+
+    @property
+    def format(self) -> Format:
+        return Format(3, 2, 2, 3)
+
+    def build(self, split, frames):
+        return Corridor(self, split, frames)
+
+
+class Corridor:
+    def __init__(self, config, split, frames):
+        self.config, self.split, self.frames = config, split, frames
+        self.read: list[int] = []
+
+    def __len__(self):
+        return self.config.num_clips
+
+    def __getitem__(self, i):
+        self.read.append(i)
+        random = torch.Generator().manual_seed(i)
+        actions = torch.randint(0, 3, (60,), generator=random)[: self.frames]
+        places = STEPS[actions].cumsum(0) - STEPS[actions[0]]
+        frames = (120 + 10 * places).to(torch.uint8)[:, None, None, None].expand(-1, 2, 2, 3)
+        pose = torch.stack([128.0 * places, torch.zeros(self.frames), torch.full((self.frames,), 90.0)], 1)
+        return Clip(
+            frames=frames.clone(),
+            actions=actions,
+            pose=pose if self.config.with_pose else None,
+            id=f"{self.split}/{i}",
+        )
+
+
+class Walker(nn.Module):
+    """Predicts the corridor exactly; one that does not hear stays where it is."""
+
+    def __init__(self, format: Format, hears: bool):
+        super().__init__()
+        self.format, self.hears = format, hears
+
+    def observe(self, clip, state=None):
+        return (clip.pixels()[:, -1],)
+
+    def predict(self, state, action=None, noise=None):
+        steps = STEPS[action] * self.hears
+        frame = state[0] + steps[:, None, None, None] * 20 / 255
+        return frame, (frame,)
+
+    def noise_shape(self):
+        return None
+
+
+@pytest.fixture
+def corridor():
+    """Makes a protocol over the corridor: 6 clips, context 4, horizon 8, PSNR."""
+
+    def make(with_pose=True, num_clips=6, **changes):
+        recipe = CorridorConfig(with_pose=with_pose)
+        settings = {"num_clips": num_clips, "context": 4, "horizon": 8, "metrics": (PSNRConfig(),), "name": "walks"}
+        return Protocol(recipe=recipe, **(settings | changes))
+
+    return make
+
+
+@pytest.fixture
+def walker():
+    """Makes a Walker for a protocol."""
+    return lambda protocol, hears=True: Walker(protocol.recipe.format, hears)

@@ -12,7 +12,7 @@ from videopred.evaluation import evaluate
 from videopred.metrics import PSNRConfig
 from videopred.metrics.psnr import psnr
 
-ROWS = ["model", "copy-last-frame", "blank", "mean-image"]
+ROWS = ["model", "copy-last-frame", "mean-of-context", "blank", "mean-image"]
 
 
 def truth(protocol):
@@ -46,6 +46,8 @@ def test_trivial_rows(protocol, predictor):
     last = clips[:, 2:3].expand_as(future)
     np.testing.assert_allclose(rows["copy-last-frame"]["psnr"]["per_frame"], psnr(last, future).mean(0))
     np.testing.assert_allclose(rows["blank"]["psnr"]["per_frame"], psnr(torch.zeros_like(future), future).mean(0))
+    mean = clips[:, :3].double().mean(1, keepdim=True).round().byte().expand_as(future)
+    np.testing.assert_allclose(rows["mean-of-context"]["psnr"]["per_frame"], psnr(mean, future).mean(0), atol=1e-3)
     assert rows["blank"]["ink"]["per_frame"] == [0.0] * 4
     train = p.recipe.build("train", p.frames)
     mean = torch.stack([train[i].frames for i in range(5)]).double().mean((0, 1)).round().byte().expand_as(future)
@@ -171,8 +173,8 @@ def test_a_metric_that_refuses_does_not_lose_the_others(protocol, predictor):
 def test_without_training_clips_only_the_mean_image_is_missing(protocol, predictor):
     p = protocol(train_clips=0)
     rows = evaluate(predictor(p), p).data["rows"]
-    assert [row["metrics"]["psnr"]["mean"] is None for row in rows] == [False, False, False, True]
-    assert rows[3]["metrics"]["psnr"]["reason"] == "slide has no training clips"
+    assert [row["metrics"]["psnr"]["mean"] is None for row in rows] == [False, False, False, False, True]
+    assert rows[4]["metrics"]["psnr"]["reason"] == "slide has no training clips"
 
 
 def test_a_single_clip_has_no_error_and_no_nan(protocol, predictor):

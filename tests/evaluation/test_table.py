@@ -52,7 +52,7 @@ def test_markdown(results):
 
 def test_csv_and_json_hold_full_numbers(results):
     rows = list(csv.DictReader(io.StringIO(table.render(results, "csv"))))
-    assert len(rows) == 5 * 4 * 3  # rows, metrics, windows
+    assert len(rows) == 6 * 4 * 3  # rows, metrics, windows
     dim = next(row for row in rows if (row["row"], row["metric"], row["frames"]) == ("dim", "ssim", "1-22"))
     entry = results[1]["rows"][0]["metrics"]["ssim"]
     assert (float(dim["mean"]), float(dim["stderr"])) == (entry["mean"], entry["stderr"])

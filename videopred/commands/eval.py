@@ -14,7 +14,7 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "eval",
         help="score a checkpoint under a protocol",
-        description="Rolls a checkpoint out under a protocol and scores it beside three trivial predictions. The table "
+        description="Rolls a checkpoint out under a protocol and scores it beside four trivial predictions. The table "
         "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame).",
     )
     parser.add_argument(

@@ -1,6 +1,7 @@
 """`videopred rollout`: what a checkpoint predicts, as a video, a picture or arrays, for as long as one likes."""
 
 import argparse
+import difflib
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -34,8 +35,9 @@ def add(subparsers: Any) -> None:
     option(
         "--actions",
         metavar="FILE|LIST",
-        help="that lead to the predicted frames: a list such as 0,1,2*20 (-1: unknown), a .txt of such, or an .npz "
-        "with `actions` (default: the clip's own)",
+        help="that lead to the predicted frames: a list such as left,left,forward*20, by the names of the checkpoint's "
+        "recipe, or by number (-1 or unknown: not known); a .txt of such; or an .npz with `actions` (default: the "
+        "clip's own)",
     )
     option("--samples", type=int, default=1, metavar="S", help="rollouts per clip, of a stochastic model (default 1)")
     option("--seed", type=int, default=0, metavar="S", help="of the samples (default 0)")
@@ -61,7 +63,8 @@ def run(args: argparse.Namespace) -> int:
     if args.samples > 1 and predictor.noise_shape() is None:
         raise ValueError(f"--samples {args.samples}: this model is deterministic, all would be the same; ask for 1")
 
-    given = None if args.actions is None else _actions(args.actions)
+    names = getattr(loaded.recipe, "action_names", ())
+    given = None if args.actions is None else _actions(args.actions, names)
     context, horizon = _lengths(args, loaded.config.get("training", {}), given)
     dataset = _dataset(args, loaded, context + horizon)
     clip = _batch(dataset, args, context)
@@ -69,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
     if actions is not None and args.horizon is None:
         horizon = min(horizon, actions.shape[1] - context)
     _require_actions(actions, context, horizon, predictor.format.num_actions)
-    layout = Layout(predictor.format, clip.id, context, horizon, args.samples, args.scale)
+    words = _words(actions, names)
+    layout = Layout(predictor.format, clip.id, context, horizon, args.samples, args.scale, words)
     fps = fps or getattr(dataset, "fps", None) or FPS
     with rollout_writer(args.out, layout, fps, None if actions is None else actions.numpy()) as write:
         _roll_out(predictor, clip, actions, layout, args.seed, place, write)
@@ -185,8 +189,15 @@ def _require_actions(actions: Any, context: int, horizon: int, num_actions: int)
         raise ValueError(f"actions lie in {low}..{high}; must be 0..{num_actions - 1}, or -1 for unknown")
 
 
-def _actions(text: str) -> Any:
-    """int64 (t,), or (n, t) from an .npz, out of what --actions says."""
+def _words(actions: Any, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """What is written under every frame of every clip: its action's name; nothing where actions have no names."""
+    if actions is None or not names:
+        return ()
+    return tuple(tuple("unknown" if i < 0 else names[i] for i in row) for row in actions.tolist())
+
+
+def _actions(text: str, names: tuple[str, ...]) -> Any:
+    """int64 (t,), or (n, t) from an .npz, out of what --actions says; `names` of the actions 0, 1, ..."""
     import numpy as np
 
     from videopred.data.npz import read_actions
@@ -203,13 +214,28 @@ def _actions(text: str) -> Any:
         text = path.read_text(errors="replace")
     actions = []
     for word in text.replace(",", " ").split():
-        number, star, times = word.partition("*")
-        if not number.removeprefix("-").isdecimal() or not (times.isdecimal() or not star):
-            raise ValueError(f"--actions: {word!r} is not a number, or number*times; as in 0,1,2*20")
-        actions += [int(number)] * int(times or 1)
+        action, star, times = word.partition("*")
+        if star and not times.isdecimal():
+            raise ValueError(f"--actions: {word!r}: after the * must stand how many times, as in {action}*20")
+        actions += [_action(action, names)] * int(times or 1)
     if not actions:
-        raise ValueError("--actions: there are none; give numbers, as in 0,1,2*20")
+        raise ValueError("--actions: there are none; give a list, as in 0,1,2*20")
     return np.array(actions, np.int64)
+
+
+def _action(word: str, names: tuple[str, ...]) -> int:
+    """The number of one action, which may be named; -1 is unknown."""
+    if word in names:
+        return names.index(word)
+    if word == "unknown":
+        return -1
+    if word.removeprefix("-").isdecimal():
+        return int(word)
+    if not names:
+        raise ValueError(f"--actions: {word!r} is not a number, and the actions of this model have no names")
+    close = difflib.get_close_matches(word, [*names, "unknown"], n=1)
+    meant = f", did you mean {close[0]!r}?" if close else "."
+    raise ValueError(f"--actions: {word!r}: no such action{meant} There are {', '.join(names)}, and unknown")
 
 
 def _fps(text: str, suffix: str) -> Fraction:

@@ -1,4 +1,7 @@
-"""A rollout as one picture per frame: for each clip truth and predictions side by side, below them a time line."""
+"""A rollout as one picture per frame: for each clip truth and predictions side by side, below them a time line.
+
+Where frames have words (the actions that led to them), the newest stands beside the label of the first prediction.
+"""
 
 import math
 
@@ -52,6 +55,9 @@ class Board:
             self._put(picture, i, 0, None if real is None else real[i], LINE)
             for j, frame in enumerate(fake[i], 1):
                 self._put(picture, i, j, frame, colour)
+            if self.layout.words:
+                word, (y, x) = self.layout.words[i][self.time], self._corner(i, 1)
+                write(picture, y, x + self.cell - length(word), word, colour)
         self.time += 1
         self._foot(picture, colour)
         return picture
@@ -97,7 +103,7 @@ class Board:
     def _grid(self, scale: int) -> tuple[int, tuple[int, int], int]:
         """Width of a place, (height, width) of a clip's places, and how many clips stand side by side."""
         labels, (height, width) = self.layout.labels, self.layout.place(scale)
-        cell = max(width, length(*labels))
+        cell = max(width, length(*labels) + (GAP + self.layout.wordiest if self.layout.words else 0))
         tile = height + TEXT, len(labels) * (cell + GAP) - GAP
         return cell, tile, _like_a_screen(len(self.layout.clips), tile)
 

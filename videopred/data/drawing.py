@@ -26,7 +26,8 @@ LARGEST = 8192  # pixels along a side: what players and encoders take
 class Layout:
     """What is drawn: `samples` predictions of each clip of `clips` (their ids), `context` + `horizon` frames long.
 
-    `scale` makes every pixel a square of so many; None chooses one that suits the number of clips.
+    `scale` makes every pixel a square of so many; None chooses one that suits the number of clips. `words` says, for
+    each clip, what led to each of its frames (its action); it may be empty.
     """
 
     format: Format
@@ -35,11 +36,17 @@ class Layout:
     horizon: int
     samples: int = 1
     scale: int | None = None
+    words: tuple[tuple[str, ...], ...] = ()
 
     @property
     def labels(self) -> list[str]:
         """Of the places of one clip: truth and predictions."""
         return ["truth", *(["prediction"] if self.samples == 1 else [f"sample {i + 1}" for i in range(self.samples)])]
+
+    @functools.cached_property
+    def wordiest(self) -> int:
+        """Pixels that the longest of the words takes."""
+        return length("", *{word for clip in self.words for word in clip})
 
     def place(self, scale: int) -> tuple[int, int]:
         """Height and width that a frame takes with its border."""

@@ -1,6 +1,7 @@
 """One picture of a whole rollout: a column per chosen frame, for each clip a row of truth above its predictions.
 
-Columns are labelled with the number of a context frame, or with how far ahead a frame was predicted: "+1", "+20".
+Columns are labelled with the number of a context frame, or with how far ahead a frame was predicted: "+1", "+20". Where
+frames have words (the actions that led to them), they stand below each clip.
 """
 
 import numpy as np
@@ -54,16 +55,21 @@ class Strip:
                 for j, frame in enumerate((None if real is None else real[i], *fake[i])):
                     y = self._y(i, j, self.scale)
                     put(self.picture[y : y + height, x : x + width], frame, colour if j else LINE, self.scale)
+                if self.layout.words:
+                    under = self._y(i, len(self.layout.labels), self.scale)
+                    write(self.picture, under, x, self.layout.words[i][self.time], DIM)
         self.time += 1
 
     def _x(self, column: int, scale: int) -> int:
-        cell = max(self.layout.place(scale)[1], length(*(label for label, _ in self.columns.values())) + STEP)
+        texts = max(length(*(label for label, _ in self.columns.values())), self.layout.wordiest)
+        cell = max(self.layout.place(scale)[1], texts + STEP)
         shown = min(CONTEXT_COLUMNS, self.layout.context)
         return MARGIN + length(*self.layout.labels) + GAP + column * (cell + STEP) + (GAP if column >= shown else 0)
 
     def _y(self, clip: int, place: int, scale: int) -> int:
         step = self.layout.place(scale)[0] + STEP
-        return MARGIN // 2 + TEXT + clip * (len(self.layout.labels) * step + GAP) + place * step
+        below = TEXT if self.layout.words else 0
+        return MARGIN // 2 + TEXT + clip * (len(self.layout.labels) * step + below + GAP) + place * step
 
     def _size(self, scale: int) -> tuple[int, int]:
         """Height and width of the picture."""

@@ -1,7 +1,9 @@
 """Evaluation: a protocol says what is rolled out and how it is scored; the runner does it; a result is one JSON file.
 
 protocol.py  every choice that changes a number, as a frozen dataclass read from eval/protocols/*.toml
-trivial.py   the three predictions that need no model
+trivial.py   the four predictions that need no model
+shuffled.py  the model under the actions of other clips: does it hear them?
+revisit.py   frames whose pose was seen in the context against the others: does it remember?
 runner.py    evaluate(): protocol -> rollouts -> metrics, in one pass
 cost.py      parameters, FLOPs and time of a predictor
 result.py    the JSON object, the .npz beside it, written whole or not at all

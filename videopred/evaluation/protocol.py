@@ -13,6 +13,7 @@ from videopred import config
 from videopred.clip import Clip, Quantise, to_float, to_uint8
 from videopred.config import at_least
 from videopred.data import Recipe
+from videopred.evaluation.revisit import Revisit
 from videopred.metrics import Metric
 
 
@@ -30,6 +31,8 @@ class Protocol:
     group_size  : if positive, the mean and standard deviation over groups of so many clips are reported, as the
                   papers do (256); a last group may be smaller and counts like the others
     metrics     : what is computed, `{ kind = "psnr" }`
+    revisit     : `{ distance = 64.0, angle = 20.0 }` also scores frames whose pose was seen in the context by
+                  themselves, and the others (revisit.py); the recipe must know the pose
     """
 
     num_clips: int
@@ -46,6 +49,7 @@ class Protocol:
     quantise: Quantise = "round"
     actions: Literal["given", "masked"] = "given"
     group_size: int = 0
+    revisit: Revisit | None = None
 
     def __post_init__(self):
         at_least(self, num_clips=1, context=1, horizon=1, samples=1, seed=0, first_clip=0, group_size=0)
@@ -84,9 +88,14 @@ class Protocol:
 
     @property
     def windows(self) -> list[tuple[int, int]]:
-        """Spans of predicted frames, counted from 1, over which means are shown: 1, 1-20, 1-50, 1-100 and all."""
+        """Spans of predicted frames, counted from 1, over which means are shown: 1, 1-20, 1-50, 1-100 and all.
+
+        Where actions are given also 5-20: late enough for actions to have led somewhere, early enough to be predicted.
+        """
         ends = [1, *(end for end in (20, 50, 100) if end < self.horizon), self.horizon]
-        return [(1, end) for end in dict.fromkeys(ends)]
+        spans = [(1, end) for end in dict.fromkeys(ends)]
+        heard = self.actions == "given" and self.recipe.format.num_actions > 1 and self.horizon >= 20
+        return spans[:2] + [(5, 20)] * heard + spans[2:]
 
     def to_dict(self) -> dict[str, Any]:
         return config.to_dict(self) | {"hash": self.hash}

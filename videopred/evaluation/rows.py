@@ -19,10 +19,13 @@ from videopred.rollout import noise_for, rollout
 
 
 class Row:
-    """One row of the table: its metrics, the clips they are reduced over, and why one could not be computed."""
+    """One row of the table: its metrics, the clips they are reduced over, and why one could not be computed.
 
-    def __init__(self, name: str, protocol: Protocol, samples: int = 1):
-        self.name, self.protocol, self.samples = name, protocol, samples
+    role : "model", "shuffled actions" or "trivial"
+    """
+
+    def __init__(self, name: str, protocol: Protocol, role: str, samples: int = 1):
+        self.name, self.protocol, self.role, self.samples = name, protocol, role, samples
         self.metrics = {metric: metric.build() for metric in protocol.metrics}
         self.reasons: dict[Metric, str] = {}
         self.clip_ids: list[str] = []  # in the protocol's order
@@ -42,6 +45,7 @@ class Row:
         order = [clip for clip in self.clip_ids if clip not in self.failed]
         return {
             "name": self.name,
+            "role": self.role,
             "clips": len(order),
             "samples": self.samples,
             "metrics": {metric.kind: self._metric(metric, order) for metric in self.metrics},
@@ -63,7 +67,7 @@ class Row:
 
 class TrivialRow(Row):
     def __init__(self, name: str, protocol: Protocol):
-        super().__init__(name, protocol)
+        super().__init__(name, protocol, "trivial")
         try:
             self.predict = TRIVIAL[name](protocol)
         except (ValueError, OSError) as error:  # a recipe without training clips has no mean image
@@ -81,8 +85,8 @@ class TrivialRow(Row):
 
 
 class ModelRow(Row):
-    def __init__(self, predictor, protocol: Protocol, device: torch.device, name: str):
-        super().__init__(name, protocol, 1 if predictor.noise_shape() is None else protocol.samples)
+    def __init__(self, predictor, protocol: Protocol, device: torch.device, name: str, role: str = "model"):
+        super().__init__(name, protocol, role, 1 if predictor.noise_shape() is None else protocol.samples)
         self.predictor, self.clock = predictor, Clock(device)
         self.flops: int | None = None
 

@@ -14,9 +14,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from videopred.clip import Clip, stack
-from videopred.evaluation import result
+from videopred.evaluation import result, shuffled
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.result import Result
+from videopred.evaluation.revisit import Visits
 from videopred.evaluation.rows import ModelRow, TrivialRow
 from videopred.evaluation.trivial import TRIVIAL
 
@@ -36,6 +37,8 @@ def evaluate(
 ) -> Result:
     """Scores `predictor` under `protocol` (or one of that name); the first row of the result is the model.
 
+    The second is the model under shuffled actions, if it has several and there are two clips; then the trivial ones.
+
     num_clips, samples : in place of the protocol's; the result then is one of another protocol (its hash differs)
     batch_size         : clips rolled out at a time; changes time and memory
     device             : where to run; the predictor is moved there (default: where it is)
@@ -44,7 +47,8 @@ def evaluate(
     save_clips         : folder for what was scored, as `data_<i>.npz` in TECO's layout (real, fake)
 
     A clip with a frame that is not finite is named in `failed_clips` and left out of the model's row. Raises ValueError
-    if the predictor does not fit the recipe's format, the data set has too few clips, or the folder is not empty.
+    if the predictor does not fit the recipe's format, the data set has too few clips, or no pose where `revisit` asks
+    for it, or the folder is not empty.
     """
     protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
     if samples is not None and samples > 1 and predictor.noise_shape() is None:
@@ -64,12 +68,15 @@ def evaluate(
     was_training = predictor.training
     predictor.eval()
     model = ModelRow(predictor, protocol, device, checkpoint.get("name") or "model")
+    misled = ModelRow(predictor, protocol, device, f"{model.name} (shuffled actions)", "shuffled actions")
+    models = [model, misled] if shuffled.tells(protocol, predictor.format.num_actions) else [model]
     trivial = [TrivialRow(name, protocol) for name in TRIVIAL]
-    saved = 0
-    frames = protocol.num_clips * model.samples * protocol.horizon
+    visits, saved = Visits(protocol.revisit, protocol.context), 0
+    frames = protocol.num_clips * model.samples * protocol.horizon * len(models)
     try:
         with tqdm(total=frames, unit=" frames", desc="eval", disable=None if progress else True) as bar:
-            for clip in _batches(dataset, protocol, batch_size):
+            for clip, givers in _batches(dataset, protocol, batch_size):
+                visits.take(clip)
                 truth = protocol.truth(clip).to(device)  # made on the CPU: a GPU divides by 255 with another rounding
                 clip = clip.to(device)
                 for row in trivial:
@@ -79,22 +86,31 @@ def evaluate(
                     if save_clips is not None:
                         _save(Path(save_clips) / f"data_{saved}.npz", clip, truth, fake, protocol.context, sample)
                         saved += 1
+                if misled in models:
+                    lent = shuffled.lend(clip, dataset, givers, protocol.context)
+                    for sample in range(misled.samples):
+                        misled.take(lent, truth, sample, bar)
     finally:
         predictor.train(was_training)
 
+    rows = [*models, *trivial]
+    entries = [row.entry() for row in rows]
+    arrays = {key: array for row in rows for key, array in row.arrays.items()}
+    visits.add(entries, arrays)
     data = {
         "protocol": protocol.to_dict(),
         "checkpoint": checkpoint,
         "environment": result.environment(device),
-        "rows": [row.entry() for row in (model, *trivial)],
+        "rows": entries,
     }
-    arrays = {key: array for row in (model, *trivial) for key, array in row.arrays.items()}
     return Result(data, arrays)
 
 
-def _batches(dataset, protocol: Protocol, size: int) -> Iterator[Clip]:
+def _batches(dataset, protocol: Protocol, size: int) -> Iterator[tuple[Clip, list[int]]]:
+    """Batches of the protocol's clips, and for each clip the place of the one whose actions it gets when shuffled."""
+    givers = shuffled.donors(protocol)
     for start in range(0, protocol.num_clips, size):
-        yield stack([dataset[i] for i in protocol.indices[start : start + size]])
+        yield stack([dataset[i] for i in protocol.indices[start : start + size]]), givers[start : start + size]
 
 
 def _require_fit(predictor, protocol: Protocol) -> None:

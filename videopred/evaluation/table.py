@@ -1,24 +1,28 @@
 """Results as tables for people (text, markdown) and for programs (CSV). Results of one protocol share a block.
 
 A block says what was done, then for every metric the means over windows of the horizon (frames counted from 1 after the
-context) with standard errors over clips, and what the best trivial prediction is beaten by; then the costs, and notes.
+context) with standard errors over clips, and by how much a model beats the best trivial prediction, and itself under
+shuffled actions; where the protocol has a revisit test, its table; then the costs, and notes.
 """
 
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from videopred import config
-
-Table = list[list[str]]  # the first row is the header
+from videopred.evaluation import revisit
+from videopred.evaluation.cells import Table, aligned, digits, pair, piped
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows under one protocol: `models` first, then the trivial ones; each as in a result's `rows`."""
+    """Rows under one protocol: `models` first, then the trivial ones; each as in a result's `rows`.
+
+    A model under shuffled actions is a row of `models` too, right behind its own.
+    """
 
     protocol: dict[str, Any]
     models: list[dict[str, Any]]
@@ -47,14 +51,16 @@ def blocks(
     found: dict[str, Block] = {}
     names = [result["rows"][0]["name"] for result in results]
     for i, result in enumerate(results):
-        model, *trivial = result["rows"]
+        models = [row for row in result["rows"] if row is result["rows"][0] or row.get("role") == "shuffled actions"]
+        trivial = [row for row in result["rows"] if row not in models]
         if names.count(names[i]) > 1 and labels:
-            model = model | {"name": f"{names[i]} [{labels[i]}]"}
-        device = result["environment"]["device"]
+            told = f"{names[i]} [{labels[i]}]"
+            models = [row | {"name": told + row["name"].removeprefix(names[i])} for row in models]
+        devices = [result["environment"]["device"]] * len(models)
         empty = Block(result["protocol"], [], trivial, [])
         block = found.setdefault(result["protocol"]["hash"], empty)
         found[result["protocol"]["hash"]] = replace(
-            block, models=[*block.models, model], devices=[*block.devices, device]
+            block, models=[*block.models, *models], devices=[*block.devices, *devices]
         )
     if len(found) > 1 and not across_protocols:
         first, second, *_ = (block.protocol for block in found.values())
@@ -78,15 +84,15 @@ def render(
 
 def text(blocks: Sequence[Block]) -> str:
     """Aligned columns for a screen."""
-    return "\n\n".join(_document(block, "{}", _aligned) for block in blocks)
+    return "\n\n".join(_document(block, "{}", aligned) for block in blocks)
 
 
 def markdown(blocks: Sequence[Block]) -> str:
-    return "\n\n".join(_document(block, "**{}**\n", _piped) for block in blocks)
+    return "\n\n".join(_document(block, "**{}**\n", piped) for block in blocks)
 
 
 def comma_separated(blocks: Sequence[Block]) -> str:
-    """One line per row, metric and window."""
+    """One line per row, metric and window, and per group of a revisit test."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     costs = ["parameters", "flops_per_frame", "step_ms", "frames_per_second"]
@@ -96,17 +102,32 @@ def comma_separated(blocks: Sequence[Block]) -> str:
     for block in blocks:
         for row in block.rows:
             for metric, entry in row["metrics"].items():
-                for frames, cell in entry.get("windows", {"": entry}).items():
-                    start = [block.protocol["name"], block.protocol["hash"], row["name"], row["clips"], row["samples"]]
-                    numbers = [cell["mean"], cell["stderr"], *(row[cost] for cost in costs)]
+                start = [block.protocol["name"], block.protocol["hash"], row["name"], row["clips"], row["samples"]]
+                for frames, *numbers in _lines(entry):
+                    numbers += [row[cost] for cost in costs]
                     writer.writerow([*start, metric, frames, *("" if x is None else x for x in numbers)])
     return out.getvalue().rstrip("\n")
 
 
+def _lines(entry: dict[str, Any]) -> Iterator[tuple[str, float | None, float | None]]:
+    """Of a metric: (frames, mean, standard error)."""
+    for frames, cell in entry.get("windows", {"": entry}).items():
+        yield frames, cell["mean"], cell["stderr"]
+    test = entry.get("revisit", {})
+    for words, groups in ((" matched", test), (" unmatched", test.get("unmatched", {}))):
+        for group in ("seen", "new") if groups else ():
+            cell = groups[group]
+            yield group + words, cell["mean"], cell["stderr"]
+            yield f"{group}{words}, over {revisit.BASELINE}", cell["gain"], cell["gain_stderr"]
+
+
 def _document(block: Block, heading: str, render) -> str:
     parts = [heading.format(block.description)]
-    for metric in block.rows[0]["metrics"]:
-        title, table = _metric(block, metric)
+    metrics = block.rows[0]["metrics"]
+    tested = [metric for metric in metrics if any("revisit" in row["metrics"][metric] for row in block.rows)]
+    tables = [_metric(block, metric) for metric in metrics]
+    tables += [revisit.table(block.rows, metric, block.protocol["revisit"]) for metric in tested]
+    for title, table in tables:
         parts.append(f"{heading.format(title)}\n{render(table)}")
     parts.append(render(_costs(block)))
     notes = _notes(block)
@@ -128,32 +149,45 @@ def _metric(block: Block, metric: str) -> tuple[str, Table]:
         if "windows" not in entry:
             table.append([name, *["-"] * (len(header) - 1)])
             continue
-        cells = [_pair(entry["windows"][w]["mean"], entry["windows"][w]["stderr"]) for w in windows]
+        cells = [pair(entry["windows"][w]["mean"], entry["windows"][w]["stderr"]) for w in windows]
         if ratio:
             finite = [x for x in entry["per_frame"] if x is not None]
             cells += [f"{f(finite):.3f}" if finite else "-" for f in (min, max)]
-        cells += [_pair(entry["group_mean"], entry["group_std"])] if grouped else []
+        cells += [pair(entry["group_mean"], entry["group_std"])] if grouped else []
         table.append([name, *cells])
     if not ratio:
-        table += [_gain(block, row, metric, windows, len(header)) for row in block.models]
+        table += _gains(block, metric, windows, len(header))
     unit = f" ({known['unit']})" if known["unit"] else ""
     good = {"one": "1 is right", "higher": "higher is better", "lower": "lower is better"}[known["better"]]
     return f"{metric}{unit}, {good}; mean ± standard error over clips", table
 
 
-def _gain(block: Block, row: dict[str, Any], metric: str, windows: list[str], width: int) -> list[str]:
-    """By how much a model beats the best trivial row, window by window; negative where it does not."""
-    name = "over best trivial" + (f": {row['name']}" if len(block.models) > 1 else "")
-    own = row["metrics"][metric]
-    rivals = [other["metrics"][metric] for other in block.trivial if "windows" in other["metrics"][metric]]
-    if "windows" not in own or not rivals:
-        return [name, *["-"] * (width - 1)]
-    sign = -1 if own["better"] == "lower" else 1
+def _gains(block: Block, metric: str, windows: list[str], width: int) -> Table:
+    """By how much each model beats the best trivial row, and itself under shuffled actions, window by window."""
+    table: Table = []
+    for own in block.models:
+        if own.get("role") == "shuffled actions":
+            continue
+        misled = [row for row in block.models if row["name"] == f"{own['name']} (shuffled actions)"]
+        label = f": {own['name']}" if sum(row.get("role") != "shuffled actions" for row in block.models) > 1 else ""
+        table.append([f"over best trivial{label}", *_gain(own, block.trivial, metric, windows, width - 1)])
+        if misled:
+            table.append([f"over shuffled actions{label}", *_gain(own, misled, metric, windows, width - 1)])
+    return table
+
+
+def _gain(own: dict, rivals: list[dict], metric: str, windows: list[str], width: int) -> list[str]:
+    """A row less the best of others in each window; negative where it is worse."""
+    entry = own["metrics"][metric]
+    others = [row["metrics"][metric] for row in rivals if "windows" in row["metrics"][metric]]
+    if "windows" not in entry or not others:
+        return ["-"] * width
+    sign = -1 if entry["better"] == "lower" else 1
     cells = []
     for w in windows:
-        gain = sign * own["windows"][w]["mean"] - max(sign * rival["windows"][w]["mean"] for rival in rivals)
-        cells.append(f"{gain:+.{_digits(own['windows'][w]['mean'])}f}")
-    return [name, *cells, *[""] * (width - 1 - len(cells))]
+        gain = sign * entry["windows"][w]["mean"] - max(sign * other["windows"][w]["mean"] for other in others)
+        cells.append(f"{gain:+.{digits(entry['windows'][w]['mean'])}f}")
+    return cells + [""] * (width - len(cells))
 
 
 def _costs(block: Block) -> Table:
@@ -177,30 +211,9 @@ def _notes(block: Block) -> list[str]:
         for metric, entry in row["metrics"].items():
             if entry.get("reason"):
                 notes.append(f"note: {row['name']}: {metric} not computed: {entry['reason']}")
+            test = entry.get("revisit", {})
+            for reason in dict.fromkeys(test[group].get("reason") for group in ("seen", "new") if test):
+                notes += [f"note: {row['name']}: revisit, {metric}: {reason}"] * bool(reason)
             if entry.get("capped_frames"):
                 notes.append(f"note: {row['name']}: {entry['capped_frames']} frame(s) at the cap of {metric}")
     return notes
-
-
-def _pair(mean: float | None, error: float | None) -> str:
-    if mean is None:
-        return "-"
-    digits = _digits(mean)
-    return f"{mean:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
-
-
-def _digits(mean: float) -> int:
-    return 2 if abs(mean) >= 2 else 3
-
-
-def _aligned(table: Table) -> str:
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-    lines = [
-        [cell.ljust(widths[0]) if i == 0 else cell.rjust(widths[i]) for i, cell in enumerate(row)] for row in table
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in lines)
-
-
-def _piped(table: Table) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in table]
-    return "\n".join([lines[0], f"|{'---|' * len(table[0])}", *lines[1:]])

@@ -1,6 +1,7 @@
 """Predictions that need no model. Every table has them: a model that does not beat them has learned nothing.
 
     copy-last-frame  the last true frame, for ever
+    mean-of-context  the mean over the clip's own context, for ever
     blank            black
     mean-image       the mean over training frames, the best constant guess in squared error
 
@@ -26,6 +27,17 @@ def copy_last_frame(protocol: Protocol) -> Trivial:
     return lambda clips: clips[:, context - 1 : context].expand(-1, protocol.horizon, -1, -1, -1)
 
 
+def mean_of_context(protocol: Protocol) -> Trivial:
+    def predict(clips: Tensor) -> Tensor:
+        total = torch.zeros_like(clips[:, 0], dtype=torch.float64)
+        for t in range(protocol.context):  # frame by frame: as floats, all at once would be large
+            total += clips[:, t]
+        mean = total.div(127.5 * protocol.context).sub(1).movedim(-1, -3)  # (b, c, h, w) in [-1, 1]
+        return to_uint8(mean, protocol.quantise)[:, None].expand(-1, protocol.horizon, -1, -1, -1)
+
+    return predict
+
+
 def blank(protocol: Protocol) -> Trivial:
     return lambda clips: torch.zeros_like(clips[:, protocol.context :])
 
@@ -44,6 +56,7 @@ def mean_image(protocol: Protocol) -> Trivial:
 
 TRIVIAL: dict[str, Callable[[Protocol], Trivial]] = {
     "copy-last-frame": copy_last_frame,
+    "mean-of-context": mean_of_context,
     "blank": blank,
     "mean-image": mean_image,
 }
