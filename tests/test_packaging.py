@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HELD = [("videopred", "", "**/*.*"), ("datasets", "recipes/", "*.toml"), ("eval/protocols", "protocols/", "*.toml")]
+HELD = [("videopred", "", "**/*.*"), ("datasets", "recipes/", "**/*.toml"), ("eval/protocols", "protocols/", "*.toml")]
 
 
 def python(code: str, *places: Path, cwd: Path) -> str:

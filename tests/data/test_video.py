@@ -150,7 +150,7 @@ def text(path: Path, content: str = "hello") -> Path:
 
 WRONG = {
     "missing": (lambda p: p / "a.mp4", "a.mp4: no such file"),
-    "folder": (lambda p: p, "is a folder"),
+    "folder": (lambda p: p, "is a folder without pictures"),
     "empty": (lambda p: text(p / "a.npz", ""), "a.npz: is empty"),
     "no npz": (lambda p: text(p / "a.npz"), "a.npz: damaged"),
     "no npy": (lambda p: text(p / "a.npy"), "a.npy: damaged"),

@@ -1,4 +1,4 @@
-"""`videopred data list | show | check`: what recipes there are, what one says, and whether its clips are as it says."""
+"""`videopred data list | show | check | make`: recipes, what one says, whether its clips are so, and making clips."""
 
 import argparse
 import sys
@@ -11,8 +11,8 @@ SHEET_CLIPS, SHEET_FRAMES = 6, 12
 
 
 def add(subparsers: Any) -> None:
-    parser = subparsers.add_parser("data", help="list, show and check recipes (where clips come from)")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list | show | check")
+    parser = subparsers.add_parser("data", help="list, show, check and make clips (where they come from: recipes)")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list | show | check | make")
     actions.add_parser("list", help="the shipped recipes")
     show = actions.add_parser("show", help="what a recipe says, and how many clips it has")
     show.add_argument("recipe", help="a shipped name, or a path to a TOML file")
@@ -21,11 +21,28 @@ def add(subparsers: Any) -> None:
     check.add_argument("--clips", type=int, help=f"per split (default: all on disk, {GENERATED_CLIPS} of a generator)")
     check.add_argument("--frames", type=int, help=f"per clip (default: all on disk, {GENERATED_FRAMES} of a generator)")
     check.add_argument("--out", type=Path, metavar="FILE.png", help="a contact sheet: a row per clip, train above test")
+    make = actions.add_parser(
+        "make",
+        help="record clips with an engine, or copy those of a recipe, as .npz files that are fast to read",
+        description="Records the clips of a recipe that has a recorder (doom-maze), or copies those of any other, "
+        "decoded and resized, to DIR/{train,test}/<k>/NNNNNN.npz. The same command again goes on where it stopped; "
+        "whatever the number of workers, the files are the same. Prints how much was made.",
+    )
+    make.add_argument("recipe", metavar="R", help="a shipped name, or a path to a TOML file")
+    make.add_argument("overrides", nargs="*", metavar="key.path=value", help="of the recorder's file or the recipe")
+    make.add_argument(
+        "--clips", type=int, help="of train, test in proportion (default: the file's); or to copy of each"
+    )
+    make.add_argument("--frames", type=int, help="to copy of each clip (default: all)")
+    make.add_argument("--workers", type=int, metavar="K", help="processes (default: one per CPU)")
+    make.add_argument("--out", type=Path, metavar="DIR", help="default: the recipe's root; must be given for a copy")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.action == "list":
         return _list()
+    if args.action == "make":
+        return _make(args)
     return _show(args.recipe) if args.action == "show" else _check(args)
 
 
@@ -54,13 +71,21 @@ def _show(name: str) -> int:
     return 0
 
 
+def _make(args: argparse.Namespace) -> int:
+    from videopred.making import make, plan_for
+
+    for option in ("clips", "frames", "workers"):
+        _require_positive(args, option)
+    made = make(plan_for(args.recipe, args.overrides, args.clips, args.frames, args.out), args.workers)
+    print(made)
+    return 0
+
+
 def _check(args: argparse.Namespace) -> int:
     from videopred.data.split import NoClips
 
     for option in ("clips", "frames"):
-        value = getattr(args, option)
-        if value is not None and value < 1:
-            raise ValueError(f"--{option} {value}: must be at least 1")
+        _require_positive(args, option)
     if args.out and args.out.suffix != ".png":
         raise ValueError(f"--out {args.out}: must end in .png")
     recipe = _load(args.recipe)
@@ -146,6 +171,12 @@ def _write_sheet(sheets: list[list[Any]], path: Path) -> None:
     rows = [np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)), constant_values=96) for row in rows[:-1]]
     Image.fromarray(np.concatenate(rows)).save(path)
     print(f"sheet     {path}")
+
+
+def _require_positive(args: argparse.Namespace, option: str) -> None:
+    value = getattr(args, option)
+    if value is not None and value < 1:
+        raise ValueError(f"--{option} {value}: must be at least 1")
 
 
 def _load(name: str) -> Any:

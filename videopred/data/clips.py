@@ -126,7 +126,7 @@ class ClipsConfig:
         else:
             raise NoClips(f"{root}: has no folder {split}/")
         if not len(index.paths):
-            raise NoClips(f"{index.folder}: holds no recording: no .npz or .npy file")
+            raise NoClips(f"{index.folder}: holds no recording: no .npz or .npy file, no video, no folder of pictures")
         return index, select(self, index, mine)
 
 
@@ -162,15 +162,16 @@ class Clips:
 
     def __getitem__(self, index: int) -> Clip:
         require_index(self.split, index, len(self))
-        return self._read(index, 0)
+        return self.cut(index, 0)
 
     def window(self, index: int, epoch: int) -> Clip:
         """As many frames of recording `index` from a place that depends on the recipe's seed, `index` and `epoch`."""
         require_index(self.split, index, len(self))
         places = int(self.lengths[index]) - self.frames + 1
-        return self._read(index, int(np.random.default_rng([self.config.seed, index, epoch]).integers(places)))
+        return self.cut(index, int(np.random.default_rng([self.config.seed, index, epoch]).integers(places)))
 
-    def _read(self, index: int, start: int) -> Clip:
+    def cut(self, index: int, start: int) -> Clip:
+        """As many frames of recording `index` from the one with number `start` of those it gives."""
         config, row = self.config, int(self.rows[index])
         entry, facts = self.index.clips[row], self.index.facts(row)
         name, clip, clips = self.index.path(int(entry["recording"])), int(entry["clip"]), int(entry["clips"])

@@ -11,14 +11,14 @@ All raise ValueError that names the file. `steps` are numbers of frames that do 
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from videopred.data import npz, video
+from videopred.data import npz, pictures, video
 from videopred.data.array import Unreadable, arrays
 from videopred.data.facts import Facts
 from videopred.data.tracks import Tracks, tracks
@@ -28,7 +28,7 @@ ARRAYS = (".npz", ".npy")
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where a recording is below the folder that was searched; `stamp` changes when it does."""
+    """Where a recording is below the folder that was searched; `stamp` changes when it does, or its tracks."""
 
     path: str
     size: int
@@ -42,15 +42,15 @@ class Place:
 def search(folder: Path) -> list[Place]:
     """All recordings below a folder, in the order of their paths; names that begin with a dot are passed over.
 
-    Raises ValueError if a folder cannot be looked into.
+    Pictures in a folder are one recording, unless files that are some lie beside them. Raises ValueError if a folder
+    cannot be looked into.
     """
     found: list[Place] = []
-    seen, waiting = set(), [("", folder)]
+    seen, waiting = set(), [("", folder, None)]
     while waiting:
-        prefix, place = waiting.pop()
+        prefix, place, beside = waiting.pop()
         try:
             entries = [entry for entry in os.scandir(place) if not entry.name.startswith(".")]
-            folders = [entry for entry in entries if entry.is_dir()]
             files = {entry.name: entry.stat() for entry in entries if entry.is_file()}
             status = os.stat(place)
         except OSError as error:
@@ -58,22 +58,30 @@ def search(folder: Path) -> list[Place]:
         if (status.st_dev, status.st_ino) in seen:  # links may go round in a circle
             continue
         seen.add((status.st_dev, status.st_ino))
-        waiting += [(f"{prefix}{entry.name}/", Path(entry.path)) for entry in folders]
-        found += [
-            Place(prefix + name, status.st_size, status.st_mtime_ns)
-            for name, status in files.items()
-            if os.path.splitext(name)[1].lower() in ARRAYS
-        ]
+        folders = [entry.name for entry in entries if entry.is_dir()]
+        waiting += [(f"{prefix}{name}/", place / name, files.get(f"{name}.npz")) for name in folders]
+        ofs = {os.path.splitext(name)[0]: name for name in files if name.lower().endswith(video.SUFFIXES)}
+        named = {f"{stem}.npz": name for stem, name in ofs.items()} | {f"{name}.npz": name for name in folders}
+        single = [name for name in files if name.lower().endswith((*ARRAYS, *video.SUFFIXES)) and name not in named]
+        found += [_place(prefix + name, files[name], files.get(f"{os.path.splitext(name)[0]}.npz")) for name in single]
+        shown = [] if single else pictures.names([*files])
+        if shown:
+            found.append(_place(prefix.removesuffix("/"), *(files[name] for name in shown), beside))
+        elif beside is not None:  # it only happens to have the folder's name
+            found.append(_place(f"{prefix.removesuffix('/')}.npz", beside))
     return sorted(found)
+
+
+def _place(path: str, *files: os.stat_result | None) -> Place:
+    known = [file for file in files if file is not None]
+    return Place(path, sum(file.st_size for file in known), max(file.st_mtime_ns for file in known))
 
 
 def require(path: Path) -> None:
     """Raises ValueError unless there is something at `path` that may be a recording."""
-    if path.is_dir():
-        raise ValueError(f"{path}: is a folder; give one file")
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"{path}: no such file")
-    if not path.stat().st_size:
+    if path.is_file() and not path.stat().st_size:
         raise ValueError(f"{path}: is empty")
 
 
@@ -89,7 +97,11 @@ def first(path: Path, clip: int, count: int) -> Iterator[np.ndarray]:
 
 def facts(path: Path) -> list[Facts]:
     """Of every clip of a recording."""
-    return _kind(path).facts(path)
+    kind = _kind(path)
+    found = kind.facts(path)
+    if kind is npz:
+        return found
+    return [replace(facts, **read_tracks(path, 0, 1).facts(path, facts.length)) for facts in found]
 
 
 def frames(path: Path, clip: int, facts: Facts, steps: np.ndarray) -> Iterator[np.ndarray]:
@@ -100,10 +112,14 @@ def frames(path: Path, clip: int, facts: Facts, steps: np.ndarray) -> Iterator[n
 def read_tracks(path: Path, clip: int, count: int) -> Tracks:
     """Actions and pose of one of `count` clips of a recording."""
     if _kind(path) is not npz:
-        return Tracks()
+        path = path.with_name(f"{path.stem if path.is_file() else path.name}.npz")
+        if not path.is_file():
+            return Tracks()
     with arrays(path) as file:
         return tracks(file).of(clip, count)
 
 
 def _kind(path: Path) -> Any:
+    if path.is_dir():
+        return pictures
     return npz if path.suffix.lower() in ARRAYS else video
