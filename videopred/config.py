@@ -46,6 +46,14 @@ def at_least(config: Any, **limits: float) -> None:
             raise ValueError(f"{name} = {value}: must be at least {limit}")
 
 
+def at_most(config: Any, **limits: float) -> None:
+    """As `at_least`, for what is above its limit."""
+    for name, limit in limits.items():
+        value = getattr(config, name)
+        if not all(item <= limit for item in (value if isinstance(value, tuple) else (value,))):
+            raise ValueError(f"{name} = {value}: must be at most {limit}")
+
+
 def shipped(folder: str) -> list[str]:
     """Names of the files of `folder` ("presets", "recipes", "protocols") that come with videopred, sorted."""
     return sorted({path.stem for place in FOLDERS[folder] for path in place.glob("*.toml")})

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,13 +68,29 @@ def test_twenty_steps_are_ten_and_a_stop_and_ten(number, tiny, go, tmp_path, out
     assert len(set(sum(ids, ()))) == 20 * 2 * 2
 
 
-def test_a_second_interrupt_stops_at_once(tiny, go, tmp_path, before_step):
-    before_step(3, lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_later_signal_stops_at_once(number, tiny, go, tmp_path, before_step, monkeypatch):
+    monkeypatch.setattr(loop, "TOGETHER", 0.02)
+
+    def twice():
+        os.kill(os.getpid(), number)
+        time.sleep(0.1)
+        os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    before_step(3, twice)
     with pytest.raises(KeyboardInterrupt) as stop:
         go(tiny(), tmp_path)
     assert not isinstance(stop.value, loop.Interrupted)
     assert checkpoint.steps(tmp_path)[-1].name == "step_00000002"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(number) is before
+
+
+def test_two_signals_together_are_one(tiny, go, tmp_path, before_step):
+    """As `timeout` sends them: to the process and to its group."""
+    before_step(3, lambda: [os.kill(os.getpid(), signal.SIGTERM) for _ in range(2)])
+    with pytest.raises(loop.Interrupted, match="stopped after step 4"):
+        go(tiny(), tmp_path)
 
 
 def test_the_same_command_after_the_end_trains_no_more(tiny, go, tmp_path, outcome, ids):

@@ -39,8 +39,10 @@ class ConvS5Config:
     def __post_init__(self):
         at_least(self, num_states=2, num_blocks=1, b_kernel_size=1, c_kernel_size=1, feedthrough=0)
         low, high = self.step_range
-        if not 0 < low <= high:
-            raise ValueError(f"step_range = {list(self.step_range)}: must be two positive numbers, the lower one first")
+        if not 0 < low <= high <= 1e6:
+            raise ValueError(
+                f"step_range = {list(self.step_range)}: must be two positive numbers up to 1e6, the lower one first"
+            )
 
     def build(self, width: int) -> "ConvS5":
         return ConvS5(width, self)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from videopred.clip import Clip, Format
 from videopred.codecs import Codec
 from videopred.codecs.resnet import ResNetCodecConfig
-from videopred.config import at_least
+from videopred.config import at_least, at_most
 from videopred.nn.conv import Conv
 from videopred.nn.norm import at_least_float32
 from videopred.predictors.actions import ActionsConfig
@@ -46,6 +46,7 @@ class PixelConfig:
 
     def __post_init__(self):
         at_least(self, moments_weight=0)
+        at_most(self, moments_weight=1e6)
         if not 0 <= self.l1_weight <= 1:
             raise ValueError(f"l1_weight = {self.l1_weight}: must lie in 0..1")
 

@@ -27,6 +27,8 @@ Validate = Callable[[nn.Module, int], dict[str, float]]
 # How torch says what is the machine's fault without an error class of its own.
 MACHINE_WORDS = ("can't allocate memory", "No space left on device", "DataLoader worker (pid")
 
+TOGETHER = 0.5  # seconds
+
 
 class Diverged(RuntimeError):
     """The loss or its gradient is no longer a number."""
@@ -203,9 +205,12 @@ def _say(text: str) -> str:
 
 
 class _Stop:
-    """Turns the first Ctrl-C or SIGTERM into a wish to stop after this step; the second Ctrl-C stops at once."""
+    """Turns the first Ctrl-C or SIGTERM into a wish to stop after this step; one that comes later stops at once.
 
-    asked = False
+    Not one that comes together with the first: `timeout` and terminals tell a process and its group.
+    """
+
+    asked, since = False, 0.0
 
     def __enter__(self) -> "_Stop":
         # Python hears signals in its main thread only; elsewhere whoever started the thread must stop it
@@ -218,5 +223,8 @@ class _Stop:
             signal.signal(number, handler)
 
     def _ask(self, number: int, frame: object) -> None:
-        self.asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        now = time.monotonic()
+        if self.asked and now - self.since > TOGETHER:
+            raise KeyboardInterrupt
+        if not self.asked:
+            self.asked, self.since = True, now
