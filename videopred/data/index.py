@@ -198,7 +198,7 @@ def _load(folder: Path) -> Index | None:
     for path in _homes(folder):
         with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             modified = path.stat().st_mtime
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as content, np.load(content, allow_pickle=False) as file:
                 if int(file["version"]) == VERSION:
                     found.append((modified, Index(folder, **{name: file[name] for name in Index.ARRAYS})))
     return max(found, key=lambda pair: pair[0])[1] if found else None

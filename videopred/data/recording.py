@@ -51,7 +51,7 @@ def search(folder: Path) -> list[Place]:
         prefix, place, beside = waiting.pop()
         try:
             entries = [entry for entry in os.scandir(place) if not entry.name.startswith(".")]
-            files = {entry.name: entry.stat() for entry in entries if entry.is_file()}
+            files = {entry.name: _stamp(entry) for entry in entries if entry.is_file() or entry.is_symlink()}
             status = os.stat(place)
         except OSError as error:
             raise Unreadable(f"{place}: cannot be searched: {error.strerror}") from error
@@ -59,6 +59,7 @@ def search(folder: Path) -> list[Place]:
             continue
         seen.add((status.st_dev, status.st_ino))
         folders = [entry.name for entry in entries if entry.is_dir()]
+        files = {name: stamp for name, stamp in files.items() if name not in folders}
         waiting += [(f"{prefix}{name}/", place / name, files.get(f"{name}.npz")) for name in folders]
         ofs = {os.path.splitext(name)[0]: name for name in files if name.lower().endswith(video.SUFFIXES)}
         named = {f"{stem}.npz": name for stem, name in ofs.items()} | {f"{name}.npz": name for name in folders}
@@ -72,9 +73,18 @@ def search(folder: Path) -> list[Place]:
     return sorted(found)
 
 
-def _place(path: str, *files: os.stat_result | None) -> Place:
-    known = [file for file in files if file is not None]
-    return Place(path, sum(file.st_size for file in known), max(file.st_mtime_ns for file in known))
+def _stamp(entry: os.DirEntry[str]) -> tuple[int, int]:
+    """Size and time of change; of a link that leads nowhere, something that no file has."""
+    try:
+        status = entry.stat()
+    except OSError:
+        return -1, 0
+    return status.st_size, status.st_mtime_ns
+
+
+def _place(path: str, *stamps: tuple[int, int] | None) -> Place:
+    sizes, times = zip(*(stamp for stamp in stamps if stamp is not None))
+    return Place(path, sum(sizes), max(times))
 
 
 def require(path: Path) -> None:

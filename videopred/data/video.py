@@ -42,6 +42,8 @@ SUFFIXES = (
     *(".m2ts", ".mts", ".wmv", ".asf", ".flv", ".y4m"),
 )
 
+ALPHA = {"vp8": "libvpx", "vp9": "libvpx-vp9"}  # decoders that give the alpha channel, which libav's own drop
+
 
 def glance(path: Path) -> tuple[int, Fraction | None]:
     with _stream(path) as stream:
@@ -105,11 +107,11 @@ def _decoded(path: Path, time: int | None = None) -> Iterator[av.VideoFrame]:
     with _stream(path) as stream:
         if time is not None:
             stream.container.seek(time, stream=stream)
-        alpha = stream.metadata.get("alpha_mode") == "1" and f"libvpx-{stream.codec_context.name}"
-        if alpha not in ("libvpx-vp8", "libvpx-vp9"):
+        alpha = any(key.lower() == "alpha_mode" and value == "1" for key, value in stream.metadata.items())
+        if not alpha or stream.codec_context.name not in ALPHA:
             yield from stream.container.decode(stream)
             return
-        decoder: Any = av.CodecContext.create(alpha.replace("-vp8", ""), "r")  # libav's own drops the alpha channel
+        decoder: Any = av.CodecContext.create(ALPHA[stream.codec_context.name], "r")
         for packet in stream.container.demux(stream):
             for frame in decoder.decode(packet if packet.size else None):
                 frame.time_base = stream.time_base
