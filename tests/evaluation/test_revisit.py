@@ -1,6 +1,7 @@
 """The revisit test: which frames were seen, and that matching and errors are what they say."""
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -11,6 +12,7 @@ import torch
 
 from videopred import config
 from videopred.config import ConfigError
+from videopred.data import ClipsConfig
 from videopred.evaluation import Protocol, evaluate, table
 from videopred.evaluation.revisit import Revisit, compare, seen
 
@@ -98,6 +100,23 @@ def test_rows_of_a_result(corridor, walker):
         assert got["unmatched"]["new"]["gain"] == pytest.approx((own - values)[~mask].mean())
     assert result.data["rows"][0]["metrics"]["psnr"]["revisit"]["seen"]["gain"] == 0, "it copies the last frame"
     json.dumps(result.data, allow_nan=False)
+
+
+def test_clips_on_disk_are_scored_like_any(corridor, walker, tmp_path):
+    """Actions of other clips and poses are read from files, and every row stands for frames in colour."""
+    p = corridor(revisit=NEAR)
+    dataset = p.dataset()
+    for split in ("train", "test"):
+        for i in range(6):
+            path = tmp_path / split / "0" / f"{i}.npz"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            clip = dataset[i]
+            np.savez(path, video=clip.frames.numpy(), actions=clip.actions.numpy(), pose=clip.pose.numpy())
+    recipe = ClipsConfig(root=str(tmp_path), image_size=2, actions=("stay", "back", "forward"))
+    made, read = (evaluate(walker(q), q, batch_size=4).data for q in (p, dataclasses.replace(p, recipe=recipe)))
+    assert [row["name"] for row in read["rows"]] == [row["name"] for row in made["rows"]] and len(read["rows"]) == 6
+    for a, b in zip(made["rows"][:5], read["rows"], strict=False):  # the last, the mean image, is of other clips
+        assert a["metrics"] == b["metrics"]
 
 
 def test_a_failed_clip_is_left_out_of_the_comparison_too(corridor, walker):
