@@ -118,6 +118,44 @@ def slowly(predictor, clip, context, horizon):
     return predictor.compare(predicted, clip.slice(0, context + horizon)), frames
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_limited_gradient_is_that_of_a_rollout_which_begins_later(seed, predictor, clip):
+    """The frames before are made without gradient, and the loss is of the context and of what comes after them."""
+    context, horizon, length = 3, 7, 2
+    recipe = ClosedLoopConfig(warmup=0.0, min_context=context, max_context=context, min_horizon=horizon,
+                              max_horizon=horizon, max_gradient=length)  # fmt: skip
+    loss, metrics = recipe.loss(predictor, clip, 0.5, dice(seed))
+    found = gradients(predictor, loss)
+
+    drawn = dice(seed)
+    torch.randint(context, context + 1, (), generator=drawn)
+    start = context + int(torch.randint(0, horizon - length + 1, (), generator=drawn))
+    first = predictor.reconstruct(clip.slice(0, context + 1))[0]
+    if start > context + 1:  # else the memory is the context's, with its gradient
+        with torch.no_grad():
+            state = predictor.observe(clip.slice(0, context))
+            for t in range(context, start):
+                frame, state = predictor.predict(state, None if clip.actions is None else clip.actions[:, t])
+    else:
+        state = predictor.observe(clip.slice(0, context))
+        if start > context:
+            frame, state = predictor.predict(state, None if clip.actions is None else clip.actions[:, context])
+            state = (frame.detach(), state[1])
+    later = []
+    for t in range(start, start + length):
+        frame, state = predictor.predict(state, None if clip.actions is None else clip.actions[:, t])
+        later.append(frame)
+    predicted = torch.cat([first[:, : context - 1] if start == context else first, torch.stack(later, 1)], 1)
+    times = [*range(1, 1 + predicted.shape[1] - length), *range(start, start + length)]
+    error = predicted - clip.frames[:, times]
+    assert metrics["l2"].item() == pytest.approx(error.square().mean().item(), rel=1e-12)
+    weight = predictor.l1_weight
+    wanted = gradients(predictor, weight * error.abs().mean() + (1 - weight) * error.square().mean())
+    largest = max(gradient.abs().max() for gradient in wanted.values())
+    for name, gradient in found.items():
+        assert (gradient - wanted[name]).abs().max() < 1e-12 * largest, name
+
+
 @pytest.mark.parametrize(("context", "horizon"), [(1, 1), (3, 5), (7, 5)])
 def test_closed_loop_equals_a_slow_one(context, horizon, predictor, clip):
     recipe = ClosedLoopConfig(warmup=0.0, min_context=context, max_context=context,

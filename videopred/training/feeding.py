@@ -20,6 +20,7 @@ import torch
 from torch import Generator, Tensor
 
 from videopred.clip import Clip
+from videopred.config import at_least
 
 Loss = tuple[Tensor, dict[str, Tensor]]
 
@@ -84,6 +85,9 @@ class ClosedLoopConfig:
     """Teacher forcing for the first `warmup` share of training; then `min_context`..`max_context` true frames and a
     number of its own that grows from `min_horizon` to `max_horizon` until `ramp` of training is done.
 
+    With `max_gradient` the gradient runs through so many of its own frames at most: those before are made without, and
+    are no part of the loss; where they end is drawn. So a long horizon costs the memory of a short one.
+
     Only for predictors that can be compared with pixels (`compare`). A clip must hold the longest context and horizon.
     """
 
@@ -94,8 +98,10 @@ class ClosedLoopConfig:
     max_context: int = 16
     min_horizon: int = 4
     max_horizon: int = 32
+    max_gradient: int = 0
 
     def __post_init__(self):
+        at_least(self, max_gradient=0)
         if not 0 <= self.warmup < self.ramp <= 1 or not 1 <= self.min_horizon <= self.max_horizon:
             raise ValueError(
                 f"warmup {self.warmup} and ramp {self.ramp} must be 0 <= warmup < ramp <= 1, min_horizon "
@@ -114,13 +120,33 @@ class ClosedLoopConfig:
             return loss, metrics
         grown = min(1.0, (progress - self.warmup) / (self.ramp - self.warmup))
         horizon = round(self.min_horizon + (self.max_horizon - self.min_horizon) * grown)
-        predicted, (_, memory) = predictor.reconstruct(clip.slice(0, context + 1))
-        frames = [predicted]
-        for t in range(context + 1, context + horizon):
-            action = None if clip.actions is None else clip.actions[:, t]
-            frame, (_, memory) = predictor.predict((frames[-1][:, -1], memory), action)
-            frames.append(frame.unsqueeze(1))
-        return predictor.compare(torch.cat(frames, 1), clip.slice(0, context + horizon))
+        length = min(horizon, self.max_gradient or horizon)
+        skipped = _draw(0, horizon - length, generator) if length < horizon else 0
+        predicted, state = predictor.reconstruct(clip.slice(0, context + 1))
+        if not skipped:
+            frames, _ = _go_on(predictor, predicted, state, clip, context + 1, context + length)
+            return predictor.compare(torch.cat([predicted, *frames], 1), clip.slice(0, context + length))
+        start = context + skipped
+        with torch.no_grad():
+            passed, state = _go_on(predictor, predicted, state, clip, context + 1, start)
+        torch.clear_autocast_cache()  # it may hold weights cast without gradient
+        frames, _ = _go_on(predictor, (passed or [predicted.detach()])[-1], state, clip, start, start + length)
+        parts = [(predicted, context + 1), (torch.cat(frames, 1), start + length)]
+        losses = [predictor.compare(part, clip.slice(0, stop)) for part, stop in parts]
+        shares = [part.shape[1] / (context + length) for part, _ in parts]
+        loss = sum(share * loss for share, (loss, _) in zip(shares, losses))
+        names = losses[0][1]
+        return loss, {name: sum(share * metrics[name] for share, (_, metrics) in zip(shares, losses)) for name in names}
+
+
+def _go_on(predictor: Any, newest: Tensor, state: tuple, clip: Clip, start: int, stop: int) -> tuple[list[Tensor], tuple]:
+    """Frames `start`..`stop` - 1, each predicted from the one before, the first from the last of `newest` (b t c h w)."""
+    frames, memory = [newest[:, -1:]], state[1]
+    for t in range(start, stop):
+        action = None if clip.actions is None else clip.actions[:, t]
+        frame, (_, memory) = predictor.predict((frames[-1][:, -1], memory), action)
+        frames.append(frame.unsqueeze(1))
+    return frames[1:], (frames[-1][:, -1], memory)
 
 
 def _draw(low: int, high: int, generator: Generator) -> int:
