@@ -15,7 +15,7 @@ FLOORS = [
     {"dynamics", "codecs", "data", "metrics"},
     {"predictors", "recorders"},
     {"rollout", "checkpoint"},
-    {"training", "evaluation", "bench", "sweep", "making"},
+    {"training", "evaluation", "bench", "sweep", "making", "checking"},
     {"__init__", "commands", "cli"},
     {"__main__"},
 ]

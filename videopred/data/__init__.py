@@ -10,7 +10,8 @@ an id that is unique in its split; IndexError outside 0..len-1. Clip i is always
 with fewer frames the start of the same clip. `max_frames` is the most that can be asked for (None: there is no end);
 where clips differ in length, those that are too short are left out, and an index then counts the others.
 A dataset of recordings may also have `window(i, epoch)`: what `loader.batches` gives in place of clip i when it
-shuffles, for each epoch from another place of the recording, always the same one for that recipe, i and epoch.
+shuffles, for each epoch from another place of the recording, always the same one for that recipe, i and epoch. With
+`lengths` and `cut(i, start, frames)` it gives any part of recording i.
 
 Members
     moving_mnist         made as it is read, from bundled or torchvision's digits

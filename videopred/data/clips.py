@@ -170,16 +170,16 @@ class Clips:
         places = int(self.lengths[index]) - self.frames + 1
         return self.cut(index, int(np.random.default_rng([self.config.seed, index, epoch]).integers(places)))
 
-    def cut(self, index: int, start: int) -> Clip:
-        """As many frames of recording `index` from the one with number `start` of those it gives."""
+    def cut(self, index: int, start: int, frames: int = 0) -> Clip:
+        """Frames of recording `index` from number `start` of its `lengths[index]`; 0: as many as a clip has."""
         config, row = self.config, int(self.rows[index])
         entry, facts = self.index.clips[row], self.index.facts(row)
         name, clip, clips = self.index.path(int(entry["recording"])), int(entry["clip"]), int(entry["clips"])
         path = self.index.folder / name
-        steps = facts.steps(start, self.frames, config.stride, config.fps)
+        steps = facts.steps(start, frames or self.frames, config.stride, config.fps)
         blocks = recording.frames(path, clip, facts, steps)
-        frames = np.concatenate([fit(self._uint8(block), *config.size, config.channels) for block in blocks])
-        assert len(frames) == len(steps)
+        pixels = np.concatenate([fit(self._uint8(block), *config.size, config.channels) for block in blocks])
+        assert len(pixels) == len(steps)
         tracks = Tracks()
         if config.actions or facts.pose:
             tracks = recording.read_tracks(path, clip, clips)
@@ -188,7 +188,7 @@ class Clips:
             given = np.zeros(facts.length, np.int64) if tracks.actions is None else tracks.actions
             actions = torch.from_numpy(self._pooled(given, steps))
         return Clip(
-            frames=torch.from_numpy(frames),
+            frames=torch.from_numpy(pixels),
             actions=actions,
             pose=torch.from_numpy(tracks.pose[steps]) if self.has_pose and tracks.pose is not None else None,
             id=f"{self.split}/{name}" + (f"/{clip}" if clips > 1 else ""),

@@ -67,16 +67,13 @@ class Copy:
 
     def record(self, split: Split, indices: Iterable[int]) -> Iterator[Clip]:
         dataset = _built(self.recipe, split, self.frames or 1)
-        lengths = getattr(dataset, "lengths", None)  # of recordings that are not all of one length
         for index in indices:
             if self.frames:
                 yield dataset[index]
-            elif lengths is None:
-                yield _built(self.recipe, split, dataset.max_frames)[index]
+            elif hasattr(dataset, "lengths"):  # recordings that are not all of one length
+                yield dataset.cut(index, 0, int(dataset.lengths[index]))
             else:
-                length = int(lengths[index])
-                place = int((lengths[:index] >= length).sum())  # among those that are long enough
-                yield _built(self.recipe, split, length)[place]
+                yield _built(self.recipe, split, dataset.max_frames)[index]
 
 
 @lru_cache(8)
