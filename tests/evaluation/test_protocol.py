@@ -68,7 +68,7 @@ def test_the_doom_maze_protocol():
     protocol = Protocol.load("doom-maze-small")
     assert (protocol.num_clips, protocol.context, protocol.horizon) == (64, 36, 64)
     assert protocol.windows == [(1, 1), (1, 20), (5, 20), (1, 50), (1, 64)]
-    assert protocol.revisit == Revisit(distance=64.0, angle=20.0)
+    assert protocol.revisit == Revisit(distance=64.0, angle=20.0, first=21)
     assert protocol.recipe.action_names == ("forward", "left", "right")
 
 

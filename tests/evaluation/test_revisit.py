@@ -102,6 +102,19 @@ def test_rows_of_a_result(corridor, walker):
     json.dumps(result.data, allow_nan=False)
 
 
+def test_early_frames_can_be_left_out(corridor, walker):
+    p = corridor(revisit=Revisit(distance=64.0, angle=20.0, first=4))
+    result = evaluate(walker(p, hears=False), p)
+    mask, own = result.arrays["revisit/seen"], result.arrays["model/psnr/values"][:, 0]
+    assert mask.shape == (6, 8)
+    got = result.data["rows"][0]["metrics"]["psnr"]["revisit"]
+    assert got == compare(own[:, 3:], 0 * own[:, 3:], mask[:, 3:])
+    assert got["unmatched"]["seen"]["frames"] == mask[:, 3:].sum()
+    assert "frames 4 on" in table.render([result.data], "table")
+    with pytest.raises(ValueError, match=r"revisit\.first = 9: must be at most the horizon, 8"):
+        corridor(revisit=Revisit(distance=64.0, angle=20.0, first=9))
+
+
 def test_clips_on_disk_are_scored_like_any(corridor, walker, tmp_path):
     """Actions of other clips and poses are read from files, and every row stands for frames in colour."""
     p = corridor(revisit=NEAR)

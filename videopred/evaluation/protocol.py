@@ -56,6 +56,8 @@ class Protocol:
         for key, kind in (("split", Literal["train", "test"]), ("quantise", Quantise)):
             if getattr(self, key) not in get_args(kind):
                 raise ValueError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(get_args(kind))}")
+        if self.revisit is not None and self.revisit.first > self.horizon:
+            raise ValueError(f"revisit.first = {self.revisit.first}: must be at most the horizon, {self.horizon}")
         kinds = [metric.kind for metric in self.metrics]
         if not kinds or len(set(kinds)) < len(kinds):
             raise ValueError(f"metrics = {kinds}: must name at least one metric, and none twice")

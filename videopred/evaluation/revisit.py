@@ -28,13 +28,17 @@ UNMATCHED = "at no horizon are there both seen and new frames"
 
 @dataclass(frozen=True)
 class Revisit:
-    """`distance` in the recipe's units (128 are one cell of a doom-maze), `angle` in degrees: both included."""
+    """`distance` in the recipe's units (128 are one cell of a doom-maze), `angle` in degrees: both included.
+
+    Predicted frames count from number `first` on (from 1): before it, a place is "seen" because it has not been left.
+    """
 
     distance: float
     angle: float
+    first: int = 1
 
     def __post_init__(self):
-        at_least(self, distance=0, angle=0)
+        at_least(self, distance=0, angle=0, first=1)
 
 
 class Visits:
@@ -75,7 +79,9 @@ class Visits:
                     continue
                 copied = copied[[baseline["clip_ids"].index(clip) for clip in clips]]
                 gains = (values.mean(1) - copied.mean(1)) * (-1 if metric["better"] == "lower" else 1)
-                metric["revisit"] = compare(values.mean(1), gains, np.stack([self.seen[clip] for clip in clips]))
+                mask = np.stack([self.seen[clip] for clip in clips])
+                late = slice(self.revisit.first - 1, None)
+                metric["revisit"] = compare(values.mean(1)[:, late], gains[:, late], mask[:, late])
 
 
 def seen(pose: np.ndarray, context: int, revisit: Revisit) -> np.ndarray:
@@ -119,8 +125,9 @@ def table(rows: Sequence[dict[str, Any]], metric: str, limits: dict[str, float])
         cells += [pair(group["gain"], group["gain_stderr"], places, "+") for group in groups]
         found.append([row["name"], *cells, pair(apart["mean"], apart["stderr"], places, "+")])
         counts = counts or f"{plain['seen']['frames']:,} seen and {plain['new']['frames']:,} new frames"
-    where = f"seen: pose within {limits['distance']:g} units and {limits['angle']:g} degrees of one in the context"
-    return f"revisit, {metric}: {counts}, matched over the horizon; {where}; gain: over {BASELINE}", found
+    where = f"pose within {limits['distance']:g} units and {limits['angle']:g} degrees of one in the context"
+    what = f"{counts}, frames {limits.get('first', 1)} on, matched over the horizon"
+    return f"revisit, {metric}: {what}; seen: {where}; gain: over {BASELINE}", found
 
 
 class _Mean:
