@@ -13,6 +13,8 @@ To add one: a file with a frozen config dataclass (`kind`, fields, `build(width)
 the union below. `tests/dynamics/test_contract.py` then tests it like every other.
 """
 
+from videopred.dynamics.convgru import ConvGRUConfig
+from videopred.dynamics.convlstm import ConvLSTMConfig
 from videopred.dynamics.convs5 import ConvS5Config
 
-Dynamics = ConvS5Config
+Dynamics = ConvS5Config | ConvLSTMConfig | ConvGRUConfig
