@@ -11,13 +11,13 @@ from videopred.dynamics import Dynamics
 from videopred.dynamics.convs5 import ConvS5Config
 
 WIDTH, HEIGHT, FRAME_WIDTH = 6, 3, 4
-SMALL = {"num_states": 8}  # of the fields a member may have
+SMALL = {"num_states": 8, "grid": (HEIGHT, FRAME_WIDTH), "token_width": 5}  # of the fields a member may have
 MEMBERS = [
     member(**{key: SMALL[key] for key in SMALL if key in {field.name for field in dataclasses.fields(member)}})
     for member in typing.get_args(Dynamics) or (Dynamics,)
 ]
 MORE = [
-    ConvS5Config(num_states=8, num_blocks=2, b_kernel_size=1, c_kernel_size=2, feedthrough=3, clip_eigenvalues=False)
+    ConvS5Config(num_states=8, num_blocks=2, b_kernel_size=1, c_kernel_size=2, feedthrough=3, clip_eigenvalues=False),
 ]
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
@@ -111,9 +111,10 @@ def test_the_state_is_batch_first_float32_and_of_constant_size(config):
 
 
 def test_gradients(config):
+    sides = getattr(config, "grid", (2, 2))
     layer = config.build(2).double()
     names, parameters = zip(*layer.named_parameters(), strict=True)
-    x = torch.randn(1, 3, 2, 2, 2, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(1, 3, 2, *sides, dtype=torch.float64, requires_grad=True)
     state = _map(layer(x[:, :2])[1], lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()))
 
     def outputs(x, *parameters):

@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from videopred.nn.ssm import discretise, divide, hippo_eigen, hippo_normal, multiply, random_log_step
+from videopred.nn.ssm import (
+    discretise,
+    divide,
+    hippo_eigen,
+    hippo_normal,
+    multiply,
+    random_eigen,
+    random_log_step,
+)
 
 
 @pytest.mark.parametrize("num_states, num_blocks", [(512, 1), (512, 8), (2, 1), (6, 3)])
@@ -37,10 +45,20 @@ def test_normal_part_is_minus_one_half_plus_skew():
     assert normal[1, 0].item() == pytest.approx(3**0.5 / 2 - 3**0.5)  # sqrt(3/2) sqrt(1/2) - sqrt(3) sqrt(1)
 
 
+@pytest.mark.parametrize("eigen", [hippo_eigen, random_eigen])
 @pytest.mark.parametrize("num_states, num_blocks", [(6, 2), (7, 1), (8, 3), (10, 4)])
-def test_odd_blocks_are_refused(num_states, num_blocks):
+def test_odd_blocks_are_refused(num_states, num_blocks, eigen):
     with pytest.raises(ValueError, match=rf"{num_states} in num_blocks {num_blocks}.*multiple of {2 * num_blocks}"):
-        hippo_eigen(num_states, num_blocks)
+        eigen(num_states, num_blocks)
+
+
+def test_random_eigenvalues_are_stable_normal_numbers_with_orthonormal_vectors_in_blocks():
+    eigenvalues, vectors = random_eigen(1000, 100)
+    assert (eigenvalues.real < 0).all() and len(eigenvalues.imag.unique()) == 500
+    assert eigenvalues.real.square().mean().item() == pytest.approx(1, rel=0.2)
+    assert eigenvalues.imag.mean().abs() < 0.2 and eigenvalues.imag.std().item() == pytest.approx(1, rel=0.2)
+    torch.testing.assert_close(vectors.mH @ vectors, torch.eye(500).to(vectors.dtype), rtol=0, atol=1e-12)
+    assert (vectors[torch.block_diag(*[torch.ones(10, 5)] * 100) == 0] == 0).all()
 
 
 def test_zero_order_hold_is_the_closed_form():

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from videopred.dynamics.convlstm import ConvLSTMConfig
+from videopred.dynamics.s5 import S5Config
 from videopred.predictors.stack import Layer, StackConfig
 from videopred.spatial.identity import IdentityConfig
 
@@ -59,3 +60,32 @@ def test_convlstm(gold):
             layer.norm.bias.data.copy_(gold["norm.bias"])
             with torch.no_grad():
                 gold.check("layer_y", sequence(in_pieces(layer, u, start, sizes)[0]))
+
+
+@pytest.mark.golden(takes=lambda gold: {"B_re", "D", "gate.weight", "u"} <= set(gold.arrays))
+def test_s5(gold):
+    """The whole layer with its skip and norm, from a zero state: one token (l, u) per frame, a map of one pixel."""
+    p, width = gold["B_re"].shape
+    clip = gold.option("clip_eigs", "clip" in gold.path.stem)
+    config = S5Config(grid=(1, 1), token_width=0, num_states=2 * p, clip_eigenvalues=clip)
+    layer = Layer(StackConfig(width=width, depth=1, dynamics=config, spatial=IdentityConfig())).double()
+    s5, pair = layer.dynamics, lambda name: torch.stack([gold[f"{name}_re"], gold[f"{name}_im"]], -1)
+    ours = {
+        s5.ssm.lambda_re: gold["Lambda_re"],
+        s5.ssm.lambda_im: gold["Lambda_im"],
+        s5.ssm.log_step: gold["log_step"],
+        s5.ssm.b: pair("B")[:, :, None, None],
+        s5.ssm.c: pair("C")[:, :, None, None],
+        s5.d: gold["D"],
+        s5.gate.weight: gold["gate.weight"][:, :, None, None],
+        s5.gate.bias: gold["gate.bias"],
+        layer.norm.weight: gold["norm.weight"],
+        layer.norm.bias: gold["norm.bias"],
+    }
+    assert {id(p) for p in layer.parameters()} == {id(p) for p in ours}
+    for parameter, value in ours.items():
+        parameter.data.copy_(value)
+    for sizes in ways(len(gold["u"])):
+        y, last = in_pieces(layer, gold["u"][None, :, :, None, None], None, sizes)
+        gold.check("y", y[0, :, :, 0, 0])
+        gold.check("xL", torch.view_as_complex(last)[0, 0, 0])
