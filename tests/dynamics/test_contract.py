@@ -158,7 +158,7 @@ def test_no_decay_names_its_own_parameters(config):
 def test_it_compiles_without_a_break_and_is_the_same(config):
     """Forward and backward; Dynamo sees each time step of a member that loops, so clips are short here."""
     layer, x = config.build(WIDTH).double(), clip(3)
-    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(layer, fullgraph=True, dynamic=False, backend="aot_eager")
     state = _map(layer(x)[1], Tensor.detach)
     for given in None, state:
         got, want = compiled(x, given), layer(x, given)

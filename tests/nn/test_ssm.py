@@ -65,15 +65,18 @@ def test_zero_order_hold_is_the_closed_form():
     re, im, log_step = (x.double() for x in (-torch.rand(9) - 0.01, torch.randn(9) * 20, torch.randn(9) - 3))
     eigenvalues = torch.complex(re, im)
     want = torch.exp(eigenvalues * log_step.exp())
-    a, factor = discretise(re, im, log_step)
+    a, factor = discretise(re, im, log_step.exp())
     torch.testing.assert_close(torch.view_as_complex(a), want, rtol=1e-12, atol=0)
     torch.testing.assert_close(torch.view_as_complex(factor), (want - 1) / eigenvalues, rtol=1e-12, atol=0)
+    steps = torch.stack([log_step.exp(), torch.rand(9).double()])  # one set of steps for each of two pixels
+    for one, both in zip(discretise(re, im, steps[1]), discretise(re, im, steps), strict=True):
+        assert torch.equal(both[1], one)
 
 
 def test_zero_order_hold_solves_the_differential_equation():
     """x' = lambda x + u with u held over one step, in 20,000 small Euler steps."""
     re, im, log_step = (torch.tensor([v], dtype=torch.float64) for v in (-0.5, 3.0, -1.5))
-    a, factor = (torch.view_as_complex(x).item() for x in discretise(re, im, log_step))
+    a, factor = (torch.view_as_complex(x).item() for x in discretise(re, im, log_step.exp()))
     x, u, steps = 0.3 - 0.2j, 1.7, 20_000
     want = a * x + factor * u
     for _ in range(steps):

@@ -85,7 +85,7 @@ class ConvS5(nn.Module):
     def discretise(self) -> tuple[Tensor, Tensor, Tensor]:
         """A_bar (p, 2), and the real kernels of B_bar (2p, width, k, k) and of 2 Re(C x) (width, 2p, k, k)."""
         lambda_re = self.lambda_re.clamp(max=-1e-4) if self.clip_eigenvalues else self.lambda_re
-        a, factor = discretise(lambda_re, self.lambda_im, self.log_step)
+        a, factor = discretise(lambda_re, self.lambda_im, self.log_step.exp())
         b = multiply(factor[:, None, None, None], self.b).movedim(-1, 1).flatten(0, 1)
         c = self.c * self.c.new_tensor([2.0, -2.0])
         return a, b, c.movedim(-1, 2).flatten(1, 2)

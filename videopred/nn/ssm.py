@@ -6,7 +6,7 @@ Models for Long-Range Spatiotemporal Modeling" (ConvS5, NeurIPS 2023). Complex n
     paper     here
     N, P      num_states, num_states // 2: of each conjugate pair only one is kept
     Lambda    continuous eigenvalues, lambda_re + i lambda_im
-    Delta     exp(log_step), one step size per kept state
+    Delta     step, one step size per kept state
     A_bar     exp(Lambda Delta)
     B_bar     (A_bar - 1) / Lambda  B
 """
@@ -64,9 +64,11 @@ def random_log_step(num: int, low: float = 0.001, high: float = 0.1) -> Tensor:
     return torch.empty(num).uniform_(math.log(low), math.log(high))
 
 
-def discretise(lambda_re: Tensor, lambda_im: Tensor, log_step: Tensor) -> tuple[Tensor, Tensor]:
-    """Zero-order hold: A_bar and the factor (A_bar - 1) / Lambda that turns B into B_bar, each (p, 2)."""
-    step = torch.exp(log_step)
+def discretise(lambda_re: Tensor, lambda_im: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    """Zero-order hold: A_bar and the factor (A_bar - 1) / Lambda that turns B into B_bar.
+
+    Eigenvalues (p,), step (..., p) -> (..., p, 2) each: a step may differ between clips, times and pixels.
+    """
     growth, angle = lambda_re * step, lambda_im * step
     real, imag = torch.exp(growth) * torch.cos(angle), torch.exp(growth) * torch.sin(angle)
     # e^x cos y - 1 without the cancellation that a small step brings
