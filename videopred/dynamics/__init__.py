@@ -15,8 +15,9 @@ the union below. `tests/dynamics/test_contract.py` then tests it like every othe
 
 from videopred.dynamics.convgru import ConvGRUConfig
 from videopred.dynamics.convlstm import ConvLSTMConfig
+from videopred.dynamics.convs4 import ConvS4Config
 from videopred.dynamics.convs5 import ConvS5Config
 from videopred.dynamics.gated import GatedConfig
 from videopred.dynamics.s5 import S5Config
 
-Dynamics = ConvS5Config | S5Config | GatedConfig | ConvLSTMConfig | ConvGRUConfig
+Dynamics = ConvS5Config | S5Config | ConvS4Config | GatedConfig | ConvLSTMConfig | ConvGRUConfig
