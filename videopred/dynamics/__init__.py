@@ -18,6 +18,20 @@ from videopred.dynamics.convlstm import ConvLSTMConfig
 from videopred.dynamics.convs4 import ConvS4Config
 from videopred.dynamics.convs5 import ConvS5Config
 from videopred.dynamics.gated import GatedConfig
+from videopred.dynamics.linear_attention import LinearAttentionConfig, PerformerConfig
+from videopred.dynamics.paper_transformer import PaperTransformerConfig
 from videopred.dynamics.s5 import S5Config
+from videopred.dynamics.transformer import TransformerConfig
 
-Dynamics = ConvS5Config | S5Config | ConvS4Config | GatedConfig | ConvLSTMConfig | ConvGRUConfig
+Dynamics = (
+    ConvS5Config
+    | S5Config
+    | ConvS4Config
+    | GatedConfig
+    | ConvLSTMConfig
+    | ConvGRUConfig
+    | TransformerConfig
+    | PaperTransformerConfig
+    | LinearAttentionConfig
+    | PerformerConfig
+)
