@@ -22,7 +22,7 @@ def test_random_features_approximate_the_softmax_kernel():
     got = features(q).exp() @ features(k).exp().T / 20_000
     want = (q @ k.T / 2).exp()  # of softmax(q k / sqrt(4))
     error = ((got - want) / want).abs()
-    assert error.max() < 0.1 and error.mean() < 0.01
+    assert error.max() < 0.2 and error.mean() < 0.01
 
 
 @pytest.mark.parametrize("config", MEMBERS, ids=lambda config: config.kind)
