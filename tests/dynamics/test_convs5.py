@@ -69,3 +69,13 @@ def test_feedthrough_adds_a_convolution_of_the_input():
     x = torch.randn(2, 3, 4, 6, 5)
     want = plain(x)[0] + layer.feedthrough(x.flatten(0, 1)).unflatten(0, (2, 3))
     torch.testing.assert_close(layer(x)[0], want)
+
+
+def test_initial_values_drawn_at_random():
+    """Kernels have the size that HiPPO gives them; eigenvalues are another draw each time, and stable."""
+    config = ConvS5Config(num_states=64, num_blocks=2, initial="random")
+    layer, other = config.build(64), config.build(64)
+    assert not torch.equal(layer.lambda_re, other.lambda_re)
+    assert layer.discretise()[0].norm(dim=-1).max() < 1
+    for kernel in layer.b, layer.c:
+        assert kernel.std().item() == pytest.approx((1 / (64 * 9)) ** 0.5, rel=0.03)

@@ -8,9 +8,17 @@ from videopred.nn.scan import scan, scan_reference
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
-def case(length: int, dtype: torch.dtype = torch.float64, lanes: tuple[int, ...] = (3, 2), p: int = 5):
-    """a inside the unit circle with an angle of its own per state, b, and a nonzero initial state."""
-    radius, angle = torch.rand(p) * 0.3 + 0.7, torch.randn(p)
+def case(
+    length: int,
+    dtype: torch.dtype = torch.float64,
+    lanes: tuple[int, ...] = (3, 2),
+    p: int = 5,
+    *,
+    varying: bool = False,
+):
+    """a inside the unit circle with an angle of its own per state (or per element), b, and a nonzero initial state."""
+    shape = (2, length, *lanes, p) if varying else (p,)
+    radius, angle = torch.rand(shape) * 0.3 + 0.7, torch.randn(shape)
     a = torch.stack([radius * angle.cos(), radius * angle.sin()], -1)
     b, initial = torch.randn(2, length, *lanes, p, 2), torch.randn(2, *lanes, p, 2)
     return [x.to(dtype).requires_grad_() for x in (a, b, initial)]
@@ -20,19 +28,24 @@ def assert_close(got: torch.Tensor, want: torch.Tensor) -> None:
     torch.testing.assert_close(got, want, rtol=0, atol=TOLERANCE[want.dtype] * want.abs().max().item())
 
 
-def test_the_plain_loop_is_the_recurrence_in_complex_numbers():
-    a, b, initial = (x.detach() for x in case(4))
+@pytest.fixture(params=[False, True], ids=["shared", "varying"])
+def varying(request):
+    return request.param
+
+
+def test_the_plain_loop_is_the_recurrence_in_complex_numbers(varying):
+    a, b, initial = (x.detach() for x in case(4, varying=varying))
     x, want = torch.view_as_complex(initial), []
-    for b_t in torch.view_as_complex(b).unbind(1):
-        x = torch.view_as_complex(a) * x + b_t
+    for t, b_t in enumerate(torch.view_as_complex(b).unbind(1)):
+        x = torch.view_as_complex(a[:, t] if varying else a) * x + b_t
         want.append(x)
     assert_close(scan_reference(a, b, initial), torch.view_as_real(torch.stack(want, 1)))
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("length", [1, 2, 7, 64])
-def test_values_and_gradients_equal_the_plain_loop(length, dtype):
-    arguments = case(length, dtype)
+def test_values_and_gradients_equal_the_plain_loop(length, dtype, varying):
+    arguments = case(length, dtype, varying=varying)
     fast, plain = scan(*arguments), scan_reference(*arguments)
     assert_close(fast, plain)
     weights = torch.randn_like(plain)
@@ -43,30 +56,44 @@ def test_values_and_gradients_equal_the_plain_loop(length, dtype):
 
 
 @pytest.mark.parametrize("lanes", [(), (3,), (2, 2, 3)], ids=str)
-def test_any_number_of_lanes(lanes):
-    arguments = case(3, lanes=lanes)
+def test_any_number_of_lanes(lanes, varying):
+    arguments = case(3, lanes=lanes, varying=varying)
     assert_close(scan(*arguments), scan_reference(*arguments))
     torch.autograd.gradcheck(scan, arguments)
 
 
-def test_chunks_with_the_state_carried_equal_the_whole():
-    a, b, initial = case(7)
-    whole, outputs, state = scan(a, b, initial), [], initial
-    for chunk in b.split([1, 4, 2], 1):
-        outputs.append(scan(a, chunk, state))
+def test_chunks_with_the_state_carried_equal_the_whole(varying):
+    a, b, initial = case(7, varying=varying)
+    whole, outputs, state, sizes = scan(a, b, initial), [], initial, [1, 4, 2]
+    for a_of_chunk, chunk in zip(a.split(sizes, 1) if varying else [a] * 3, b.split(sizes, 1), strict=True):
+        outputs.append(scan(a_of_chunk, chunk, state))
         state = outputs[-1][:, -1]
     assert torch.equal(torch.cat(outputs, 1), whole)
 
 
-def test_only_wanted_gradients_are_needed():
-    a, b, initial = case(5)
+def test_steps_do_not_commute():
+    """Two steps in the other order give another state; one that varies in nothing gives what a shared one gives."""
+    a, b, initial = (x.detach() for x in case(2, varying=True))
+    assert not torch.allclose(scan(a.flip(1), b.flip(1), initial)[:, -1], scan(a, b, initial)[:, -1], atol=0.1)
+    a, b, initial = (x.detach() for x in case(5))
+    assert_close(scan(a.expand(b.shape), b, initial), scan(a, b, initial))
+
+
+def test_an_a_of_another_shape_is_refused():
+    a, b, initial = case(3)
+    with pytest.raises(ValueError, match=r"a \(1, 5, 2\) must have the shape of b \(2, 3, 3, 2, 5, 2\) or of its last"):
+        scan(a[None], b, initial)
+
+
+def test_only_wanted_gradients_are_needed(varying):
+    a, b, initial = case(5, varying=varying)
     (gradient,) = torch.autograd.grad(scan(a.detach(), b, initial.detach()).sum(), b)
     (want,) = torch.autograd.grad(scan_reference(a.detach(), b, initial.detach()).sum(), b)
     assert_close(gradient, want)
 
 
-def test_arguments_stay_as_they_are():
-    arguments = case(5)
+def test_arguments_stay_as_they_are(varying):
+    arguments = case(5, varying=varying)
     before = [x.detach().clone() for x in arguments]
     scan(*arguments).sum().backward()
     assert all(torch.equal(x, y) for x, y in zip(arguments, before, strict=True))
@@ -87,14 +114,14 @@ def test_strided_memory():
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # opcheck's own
-def test_the_operator_keeps_the_rules_of_torch_library():
+def test_the_operator_keeps_the_rules_of_torch_library(varying):
     """Schema, fake tensors, autograd registration and AOT dispatch, so that it compiles."""
-    torch.library.opcheck(torch.ops.videopred.scan.default, tuple(case(3)))
-    grad, (a, x, initial) = torch.randn(2, 3, 3, 2, 5, 2), (x.detach().float() for x in case(3))
+    torch.library.opcheck(torch.ops.videopred.scan.default, tuple(case(3, varying=varying)))
+    grad, (a, x, initial) = torch.randn(2, 3, 3, 2, 5, 2), (x.detach().float() for x in case(3, varying=varying))
     torch.library.opcheck(torch.ops.videopred.scan_backward.default, (grad, a, x, initial))
 
 
-def test_compiles_without_a_break():
+def test_compiles_without_a_break(varying):
     """Sixty-four steps are one operator: Dynamo does not see the loop."""
     graphs = []
 
@@ -102,7 +129,7 @@ def test_compiles_without_a_break():
         graphs.append(graph)
         return graph.forward
 
-    arguments = case(64)
-    compiled = torch.compile(scan, fullgraph=True, backend=keep)
+    arguments = case(64, varying=varying)
+    compiled = torch.compile(scan, fullgraph=True, dynamic=False, backend=keep)
     assert_close(compiled(*arguments), scan(*arguments))
     assert len(graphs) == 1 and len(graphs[0].graph.nodes) < 20

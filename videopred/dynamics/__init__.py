@@ -13,6 +13,25 @@ To add one: a file with a frozen config dataclass (`kind`, fields, `build(width)
 the union below. `tests/dynamics/test_contract.py` then tests it like every other.
 """
 
+from videopred.dynamics.convgru import ConvGRUConfig
+from videopred.dynamics.convlstm import ConvLSTMConfig
+from videopred.dynamics.convs4 import ConvS4Config
 from videopred.dynamics.convs5 import ConvS5Config
+from videopred.dynamics.gated import GatedConfig
+from videopred.dynamics.linear_attention import LinearAttentionConfig, PerformerConfig
+from videopred.dynamics.paper_transformer import PaperTransformerConfig
+from videopred.dynamics.s5 import S5Config
+from videopred.dynamics.transformer import TransformerConfig
 
-Dynamics = ConvS5Config
+Dynamics = (
+    ConvS5Config
+    | S5Config
+    | ConvS4Config
+    | GatedConfig
+    | ConvLSTMConfig
+    | ConvGRUConfig
+    | TransformerConfig
+    | PaperTransformerConfig
+    | LinearAttentionConfig
+    | PerformerConfig
+)

@@ -18,18 +18,22 @@ from torch import Tensor, nn
 from videopred.config import at_least
 from videopred.nn.conv import Conv, same_conv, variance_scaling_
 from videopred.nn.scan import scan
-from videopred.nn.ssm import discretise, hippo_eigen, multiply, random_log_step
+from videopred.nn.ssm import discretise, hippo_eigen, multiply, random_eigen, random_log_step
 
 State = Tensor
 
 
 @dataclass(frozen=True)
 class ConvS5Config:
-    """`num_states` is the papers' ssm size N; half of it is kept. `clip_eigenvalues` keeps Re(Lambda) below -1e-4."""
+    """`num_states` is the papers' ssm size N; half of it is kept. `clip_eigenvalues` keeps Re(Lambda) below -1e-4.
+
+    `initial`: "hippo" starts from HiPPO-N in `num_blocks` blocks, "random" from normal numbers with Re(Lambda) below 0.
+    """
 
     kind: Literal["convs5"] = "convs5"
     num_states: int = 64
     num_blocks: int = 1
+    initial: Literal["hippo", "random"] = "hippo"
     b_kernel_size: int = 3
     c_kernel_size: int = 3
     feedthrough: int = 0
@@ -53,7 +57,8 @@ class ConvS5(nn.Module):
 
     def __init__(self, width: int, config: ConvS5Config):
         super().__init__()
-        eigenvalues, vectors = hippo_eigen(config.num_states, config.num_blocks)
+        eigen = hippo_eigen if config.initial == "hippo" else random_eigen
+        eigenvalues, vectors = eigen(config.num_states, config.num_blocks)
         self.clip_eigenvalues = config.clip_eigenvalues
         self.lambda_re = nn.Parameter(eigenvalues.real.float())
         self.lambda_im = nn.Parameter(eigenvalues.imag.float())
@@ -80,7 +85,7 @@ class ConvS5(nn.Module):
     def discretise(self) -> tuple[Tensor, Tensor, Tensor]:
         """A_bar (p, 2), and the real kernels of B_bar (2p, width, k, k) and of 2 Re(C x) (width, 2p, k, k)."""
         lambda_re = self.lambda_re.clamp(max=-1e-4) if self.clip_eigenvalues else self.lambda_re
-        a, factor = discretise(lambda_re, self.lambda_im, self.log_step)
+        a, factor = discretise(lambda_re, self.lambda_im, self.log_step.exp())
         b = multiply(factor[:, None, None, None], self.b).movedim(-1, 1).flatten(0, 1)
         c = self.c * self.c.new_tensor([2.0, -2.0])
         return a, b, c.movedim(-1, 2).flatten(1, 2)

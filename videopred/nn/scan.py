@@ -1,11 +1,11 @@
-"""The linear recurrence x_t = a x_{t-1} + b_t over complex numbers kept as real pairs: slow reference and fast path.
+"""The linear recurrence x_t = a_t x_{t-1} + b_t over complex numbers kept as real pairs: slow reference and fast path.
 
 Time is walked in order and every element is read and written once: on all machines we know the recurrence is bound by
 memory traffic, and the lanes (batch, pixels, states) are parallel enough. Dynamo would unroll the loop over time and
 autograd would record every step, so the fast path is one custom op with its own backward:
 
-    g_t = y_t + conj(a) g_{t+1}            y_t the incoming gradient of x_t
-    db_t = g_t      dx_0 = conj(a) g_1      da = sum_t conj(x_{t-1}) g_t
+    g_t = y_t + conj(a_{t+1}) g_{t+1}      y_t the incoming gradient of x_t
+    db_t = g_t      dx_0 = conj(a_1) g_1      da_t = conj(x_{t-1}) g_t, summed over all that share a
 """
 
 import torch
@@ -15,9 +15,11 @@ from torch import Tensor
 def scan(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
     """All states x_1..x_t of the recurrence; differentiable in all three arguments.
 
-    a (p, 2), b (n, t, ..., p, 2), initial (n, ..., p, 2), real and imaginary part last -> (n, t, ..., p, 2).
-    Float64 stays float64; everything else is computed and returned in float32.
+    b (n, t, ..., p, 2), initial (n, ..., p, 2), real and imaginary part last -> (n, t, ..., p, 2). a is (p, 2), the
+    same everywhere, or has the shape of b. Float64 stays float64; everything else is computed and returned in float32.
     """
+    if a.shape not in (b.shape, b.shape[-2:]):
+        raise ValueError(f"scan: a {tuple(a.shape)} must have the shape of b {tuple(b.shape)} or of its last two axes")
     dtype = torch.float64 if b.dtype == torch.float64 else torch.float32
     return _scan(a.to(dtype).contiguous(), b.to(dtype).contiguous(), initial.to(dtype).contiguous())
 
@@ -25,19 +27,24 @@ def scan(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
 def scan_reference(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
     """The same, one step after the other, as the definition reads. For tests and benchmarks."""
     x, states = initial, []
-    for b_t in b.unbind(1):
-        x = torch.stack([a[..., 0] * x[..., 0] - a[..., 1] * x[..., 1],
-                         a[..., 0] * x[..., 1] + a[..., 1] * x[..., 0]], -1) + b_t  # fmt: skip
+    for a_t, b_t in zip(_in_time(a, b), b.unbind(1), strict=True):
+        x = torch.stack([a_t[..., 0] * x[..., 0] - a_t[..., 1] * x[..., 1],
+                         a_t[..., 0] * x[..., 1] + a_t[..., 1] * x[..., 0]], -1) + b_t  # fmt: skip
         states.append(x)
     return torch.stack(states, 1)
+
+
+def _in_time(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    """a of each step."""
+    return a.unbind(1) if a.dim() == b.dim() else (a,) * b.shape[1]
 
 
 @torch.library.custom_op("videopred::scan", mutates_args=())
 def _scan(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
     out = torch.empty_like(b)
-    complex_a, x = torch.view_as_complex(a), torch.view_as_complex(initial)
-    for b_t, x_t in zip(torch.view_as_complex(b).unbind(1), torch.view_as_complex(out).unbind(1), strict=True):
-        x = torch.addcmul(b_t, complex_a, x, out=x_t)
+    a, b, x = (torch.view_as_complex(pairs) for pairs in (a, b, initial))
+    for a_t, b_t, x_t in zip(_in_time(a, b), b.unbind(1), torch.view_as_complex(out).unbind(1), strict=True):
+        x = torch.addcmul(b_t, a_t, x, out=x_t)
     return out
 
 
@@ -48,16 +55,25 @@ def _(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
 
 @torch.library.custom_op("videopred::scan_backward", mutates_args=())
 def _scan_backward(grad: Tensor, a: Tensor, x: Tensor, initial: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    grad_b = torch.empty_like(grad)
-    conj_a = torch.view_as_complex(a).conj_physical()
-    g, conj_g, total = (torch.zeros_like(torch.view_as_complex(initial)) for _ in range(3))
-    before = [torch.view_as_complex(initial), *torch.view_as_complex(x).unbind(1)[:-1]]
-    steps = zip(torch.view_as_complex(grad).unbind(1), torch.view_as_complex(grad_b).unbind(1), before, strict=True)
-    for y_t, g_t, x_before in reversed(list(steps)):
-        g = torch.addcmul(y_t, conj_a, g, out=g_t)
-        total.addcmul_(x_before, torch.conj_physical(g, out=conj_g))  # a lazy conj() here would be four times slower
-    grad_a = total.flatten(0, -2).sum(0).conj_physical()
-    return torch.view_as_real(grad_a), grad_b, torch.view_as_real(conj_a * g)
+    shared = a.dim() < x.dim()
+    grad_b, grad_a = torch.empty_like(grad), torch.zeros_like(initial if shared else grad)
+    a, x, initial, grads, grads_b, grads_a = map(torch.view_as_complex, (a, x, initial, grad, grad_b, grad_a))
+    conj_a = _in_time(a.conj_physical(), x)  # a lazy conj() would be four times slower, here and below
+    g, conj_x = torch.zeros_like(initial), torch.empty_like(initial)
+    steps = zip(
+        grads.unbind(1),
+        grads_b.unbind(1),
+        (grads_a,) * len(conj_a) if shared else grads_a.unbind(1),
+        (initial, *x.unbind(1)[:-1]),
+        (*conj_a[1:], conj_a[-1]),  # of the step after; after the last one g is 0
+        strict=True,
+    )
+    for y_t, g_t, grad_a_t, x_before, a_after in reversed(list(steps)):
+        g = torch.addcmul(y_t, a_after, g, out=g_t)
+        grad_a_t.addcmul_(torch.conj_physical(x_before, out=conj_x), g)
+    if shared:
+        grad_a = torch.view_as_real(grads_a.flatten(0, -2).sum(0))
+    return grad_a, grad_b, torch.view_as_real(conj_a[0] * g)
 
 
 @_scan_backward.register_fake

@@ -6,7 +6,7 @@ Models for Long-Range Spatiotemporal Modeling" (ConvS5, NeurIPS 2023). Complex n
     paper     here
     N, P      num_states, num_states // 2: of each conjugate pair only one is kept
     Lambda    continuous eigenvalues, lambda_re + i lambda_im
-    Delta     exp(log_step), one step size per kept state
+    Delta     step, one step size per kept state
     A_bar     exp(Lambda Delta)
     B_bar     (A_bar - 1) / Lambda  B
 """
@@ -31,12 +31,7 @@ def hippo_eigen(num_states: int, num_blocks: int = 1) -> tuple[Tensor, Tensor]:
     Only the half with negative imaginary part is kept, ascending. Only the skew part is decomposed, so that the real
     parts are exactly -1/2. The phase of each eigenvector is arbitrary. Raises ValueError for blocks of odd size.
     """
-    size, rest = divmod(num_states, num_blocks)
-    if rest or size % 2:
-        raise ValueError(
-            f"num_states {num_states} in num_blocks {num_blocks}: each block must have an even whole size, "
-            f"because states come in conjugate pairs; choose num_states as a multiple of {2 * num_blocks}"
-        )
+    size = _block_size(num_states, num_blocks)
     skew = hippo_normal(size)
     skew = skew - torch.diag(skew.diagonal())  # which is -1/2, up to rounding
     imag, vectors = torch.linalg.eigh(-1j * skew)
@@ -45,14 +40,35 @@ def hippo_eigen(num_states: int, num_blocks: int = 1) -> tuple[Tensor, Tensor]:
     return eigenvalues, torch.block_diag(*[vectors] * num_blocks)
 
 
+def random_eigen(num_states: int, num_blocks: int = 1) -> tuple[Tensor, Tensor]:
+    """As `hippo_eigen`, but drawn: eigenvalues -|n| + i n' with normal n, n'; orthonormal V at random in each block."""
+    size = _block_size(num_states, num_blocks)
+    real, imag = torch.randn(2, num_states // 2, dtype=torch.float64)
+    eigenvalues = torch.complex(-real.abs(), imag)
+    vectors = [torch.linalg.qr(torch.randn(size, size // 2, dtype=torch.complex128)).Q for _ in range(num_blocks)]
+    return eigenvalues, torch.block_diag(*vectors)
+
+
+def _block_size(num_states: int, num_blocks: int) -> int:
+    size, rest = divmod(num_states, num_blocks)
+    if rest or size % 2:
+        raise ValueError(
+            f"num_states {num_states} in num_blocks {num_blocks}: each block must have an even whole size, "
+            f"because states come in conjugate pairs; choose num_states as a multiple of {2 * num_blocks}"
+        )
+    return size
+
+
 def random_log_step(num: int, low: float = 0.001, high: float = 0.1) -> Tensor:
     """log of step sizes drawn log-uniformly from [low, high], (num,)."""
     return torch.empty(num).uniform_(math.log(low), math.log(high))
 
 
-def discretise(lambda_re: Tensor, lambda_im: Tensor, log_step: Tensor) -> tuple[Tensor, Tensor]:
-    """Zero-order hold: A_bar and the factor (A_bar - 1) / Lambda that turns B into B_bar, each (p, 2)."""
-    step = torch.exp(log_step)
+def discretise(lambda_re: Tensor, lambda_im: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    """Zero-order hold: A_bar and the factor (A_bar - 1) / Lambda that turns B into B_bar.
+
+    Eigenvalues (p,), step (..., p) -> (..., p, 2) each: a step may differ between clips, times and pixels. Broadcasts.
+    """
     growth, angle = lambda_re * step, lambda_im * step
     real, imag = torch.exp(growth) * torch.cos(angle), torch.exp(growth) * torch.sin(angle)
     # e^x cos y - 1 without the cancellation that a small step brings
