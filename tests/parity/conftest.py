@@ -62,7 +62,7 @@ class Golden:
             errors = [error for error, tolerance in self.errors.values() if tolerance == allowed]
             told.append(f"{len(errors):3d} arrays, worst {max(errors):.1e} (allowed {allowed:.0e})")
         if rest := sorted(self.arrays.keys() - self.read):
-            told.append(f"not read: {', '.join(rest)}")
+            told.append(f"not read: {', '.join(rest[:6])}" + f" and {len(rest) - 6} more" * (len(rest) > 6))
         return "; ".join(told)
 
 
