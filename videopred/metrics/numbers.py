@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -56,6 +57,7 @@ class Score:
     per_clip  : (clip,) the metric of each clip over its frames and samples; NaN where undefined
     arrays    : name -> (clip, sample, frame), everything that was kept
     counts    : name -> how often something worth knowing happened, such as `capped_frames`
+    extras    : name -> what else belongs beside the number in a result, as JSON takes it
     """
 
     clip_ids: tuple[str, ...]
@@ -63,6 +65,7 @@ class Score:
     per_clip: np.ndarray
     arrays: dict[str, np.ndarray]
     counts: dict[str, int] = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=dict)
 
     @property
     def per_frame(self) -> np.ndarray:
@@ -94,16 +97,35 @@ class Score:
         return self.window(1, self.terms.shape[1])[1]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SetScore(Score):
+    """A metric of a set of clips as a whole: one `value`, none per frame or clip, so `terms` is (clip, 0)."""
+
+    value: float
+
+    def window(self, first: int, last: int) -> tuple[float, float]:
+        """The value whatever the frames: there is no other. Its standard error is not known."""
+        return self.value, float("nan")
+
+
 class PerFrame:
     """The accumulator of a metric that is one number per frame, averaged over samples, frames and clips.
 
     measure : two batches of frames (b, t, h, w, c) -> (b, t)
     cap     : the largest value `measure` gives; how many frames reach it is reported as `capped_frames`
+    extras  : of the score
     """
 
-    def __init__(self, measure: Callable[[Tensor, Tensor], Tensor], *, cap: float | None = None):
+    def __init__(
+        self,
+        measure: Callable[[Tensor, Tensor], Tensor],
+        *,
+        cap: float | None = None,
+        extras: dict[str, Any] | None = None,
+    ):
         self.measure = measure
         self.cap = cap
+        self.extras = extras or {}
         self.numbers = Numbers()
 
     def update(self, predicted: Tensor, target: Tensor, clip_ids: Sequence[str], sample: int = 0) -> None:
@@ -116,7 +138,7 @@ class PerFrame:
         clips, values = self.numbers.arrays(order)
         terms = values.mean(1)  # (clip, sample, frame) -> (clip, frame)
         counts = {} if self.cap is None else {"capped_frames": int((values >= self.cap).sum())}
-        return Score(clips, terms, terms.mean(1), {"values": values}, counts)
+        return Score(clips, terms, terms.mean(1), {"values": values}, counts, self.extras)
 
 
 def _stderr(x: np.ndarray) -> np.ndarray:

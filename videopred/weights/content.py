@@ -2,6 +2,7 @@
 
 import hashlib
 import zipfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ def describe(path: Path) -> str:
 
 
 def sha256(path: Path) -> str:
+    """Of the file as it is; read once for each state that the file is in."""
+    state = path.stat()
+    return _sha256(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=16)
+def _sha256(path: Path, size: int, changed: int) -> str:
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(BLOCK):
