@@ -88,6 +88,18 @@ class Score:
             return float("nan"), float("nan")
         return float(part.mean()), float(_stderr(part.mean(1)))
 
+    def best(self, better: str) -> "Score | None":
+        """Of each clip only the sample that is best over all its frames, as papers report "best of N".
+
+        None for one sample, and where neither higher nor lower is better.
+        """
+        values = self.arrays.get("values")
+        if values is None or values.shape[1] == 1 or better == "one":
+            return None
+        means = values.mean(2)
+        chosen = values[np.arange(len(values)), (means.argmax(1) if better == "higher" else means.argmin(1))]
+        return Score(self.clip_ids, chosen, chosen.mean(1), {"values": chosen[:, None]})
+
     @property
     def mean(self) -> float:
         return self.window(1, self.terms.shape[1])[0]
