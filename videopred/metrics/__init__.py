@@ -30,10 +30,21 @@ from videopred.metrics.fvd import FVDConfig
 from videopred.metrics.intensity import EnergyConfig, InkConfig
 from videopred.metrics.lpips import LPIPSConfig
 from videopred.metrics.numbers import Score, SetScore
-from videopred.metrics.psnr import PSNRConfig
+from videopred.metrics.openstl import SumOfAbsolutesConfig, SumOfSquaresConfig
+from videopred.metrics.psnr import PSNRConfig, PSNROfMeanConfig
 from videopred.metrics.ssim import SSIMConfig
 
-Metric = PSNRConfig | SSIMConfig | LPIPSConfig | FVDConfig | InkConfig | EnergyConfig
+Metric = (
+    PSNRConfig
+    | PSNROfMeanConfig
+    | SSIMConfig
+    | LPIPSConfig
+    | FVDConfig
+    | SumOfSquaresConfig
+    | SumOfAbsolutesConfig
+    | InkConfig
+    | EnergyConfig
+)
 
 
 def label(metric: Metric) -> str:
@@ -59,8 +70,11 @@ __all__ = [
     "LPIPSConfig",
     "Metric",
     "PSNRConfig",
+    "PSNROfMeanConfig",
     "SSIMConfig",
     "Score",
     "SetScore",
+    "SumOfAbsolutesConfig",
+    "SumOfSquaresConfig",
     "label",
 ]

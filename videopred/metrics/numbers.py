@@ -75,7 +75,7 @@ class Score:
     @property
     def per_frame_stderr(self) -> np.ndarray:
         """(frame,) standard error over clips; NaN for one clip."""
-        return _stderr(self.terms)
+        return stderr(self.terms)
 
     def window(self, first: int, last: int) -> tuple[float, float]:
         """Mean over clips and frames first..last (counted from 1, both included), and its standard error over clips.
@@ -86,7 +86,7 @@ class Score:
         part = part[:, np.isfinite(part).all(0)]
         if not part.size:
             return float("nan"), float("nan")
-        return float(part.mean()), float(_stderr(part.mean(1)))
+        return float(part.mean()), float(stderr(part.mean(1)))
 
     def best(self, better: str) -> "Score | None":
         """Of each clip only the sample that is best over all its frames, as papers report "best of N".
@@ -153,5 +153,5 @@ class PerFrame:
         return Score(clips, terms, terms.mean(1), {"values": values}, counts, self.extras)
 
 
-def _stderr(x: np.ndarray) -> np.ndarray:
+def stderr(x: np.ndarray) -> np.ndarray:
     return np.std(x, 0, ddof=1) / np.sqrt(len(x)) if len(x) > 1 else np.full(x.shape[1:], np.nan)
