@@ -15,6 +15,7 @@ from videopred.data import ClipsConfig, Recipe
 from videopred.data.split import NoClips
 from videopred.evaluation import Protocol
 from videopred.training import RunConfig
+from videopred.weights import WeightsMissing
 
 PACKAGE = Path(videopred.__file__).parent
 
@@ -102,4 +103,8 @@ def test_protocol(name):
     assert config.from_dict(Protocol, config.to_dict(protocol)) == protocol
     if not isinstance(protocol.recipe, ClipsConfig):  # whoever has a folder may have fewer clips in it
         assert len(protocol.recipe.build(protocol.split, 2)) >= protocol.num_clips
-    assert all(metric.build() is not None for metric in protocol.metrics)
+    for metric in protocol.metrics:
+        try:
+            assert metric.build().numbers is not None
+        except WeightsMissing as error:
+            assert "run `videopred weights fetch" in str(error)

@@ -75,4 +75,7 @@ def test_what_is_missing_is_shown_as_missing(protocol, predictor):
     text = table.render([evaluate(predictor(p), p).data], "table")
     assert ["mean-image", "-", "-"] in cells(text, "mean-image")
     assert "note: mean-image: psnr not computed: slide has no training clips" in text
-    assert "note: model: ssim not computed: SSIM needs frames of at least 11 x 11" in text
+    assert (
+        "note: model, copy-last-frame, mean-of-context, blank: ssim not computed: SSIM needs frames of at least 11 x 11"
+        in text
+    )

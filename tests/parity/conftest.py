@@ -40,12 +40,12 @@ class Golden:
         array = self.arrays[key]
         return torch.from_numpy(array.astype({"c": np.complex128, "f": np.float64}.get(array.dtype.kind, np.int64)))
 
-    def check(self, key: str, ours: torch.Tensor, tolerance: float | None = None) -> None:
-        """Our array against the file's, relative to the file's largest element."""
+    def check(self, key: str, ours: torch.Tensor, tolerance: float | None = None, least: float = 0.0) -> None:
+        """Our array against the file's, relative to the file's largest element, or to `least` where that is larger."""
         stored, want = self.arrays[key], self[key]
         tolerance = tolerance or (EXACT if stored.dtype in (np.float64, np.complex128) else SHORT)
         assert ours.shape == want.shape, f"{key}: {tuple(ours.shape)}, the file has {tuple(want.shape)}"
-        size = want.abs().max().item() or 1.0
+        size = max(want.abs().max().item(), least) or 1.0
         error = (ours.detach() - want).abs().max().item() / size
         self.errors[key] = max((error, tolerance), self.errors.get(key, (0.0, tolerance)))
         assert error <= tolerance, f"{key}: relative error {error:.1e}, allowed {tolerance:.0e}"
@@ -62,7 +62,7 @@ class Golden:
             errors = [error for error, tolerance in self.errors.values() if tolerance == allowed]
             told.append(f"{len(errors):3d} arrays, worst {max(errors):.1e} (allowed {allowed:.0e})")
         if rest := sorted(self.arrays.keys() - self.read):
-            told.append(f"not read: {', '.join(rest)}")
+            told.append(f"not read: {', '.join(rest[:6])}" + f" and {len(rest) - 6} more" * (len(rest) > 6))
         return "; ".join(told)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from videopred.metrics import PSNROfMeanConfig
 from videopred.metrics.psnr import psnr
 from videopred.metrics.ssim import ssim
 
@@ -54,4 +55,7 @@ def test_videos_are_means_over_frames(path):
     np.testing.assert_allclose(psnr(fake, real), gold["video/psnr_frame"], atol=1e-10)
     np.testing.assert_allclose(ssim(fake, real), gold["video/ssim_frame"], atol=1e-10)
     np.testing.assert_allclose(psnr(fake, real).mean(1), gold["video/psnr_mean_of_frames"], atol=1e-10)
+    metric = PSNROfMeanConfig().build()
+    metric.update(fake, real, [str(i) for i in range(len(fake))])
+    np.testing.assert_allclose(metric.compute().per_clip, gold["video/psnr_of_mean_mse"], atol=1e-10)
     np.testing.assert_allclose(ssim(fake, real).mean(1), gold["video/ssim_video"], atol=1e-10)

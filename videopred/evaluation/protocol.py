@@ -14,7 +14,7 @@ from videopred.clip import Clip, Quantise, to_float, to_uint8
 from videopred.config import at_least
 from videopred.data import Recipe
 from videopred.evaluation.revisit import Revisit
-from videopred.metrics import Metric
+from videopred.metrics import Metric, label
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Protocol:
                 raise ValueError(f"{key} = {getattr(self, key)!r}: must be one of {', '.join(get_args(kind))}")
         if self.revisit is not None and self.revisit.first > self.horizon:
             raise ValueError(f"revisit.first = {self.revisit.first}: must be at most the horizon, {self.horizon}")
-        kinds = [metric.kind for metric in self.metrics]
-        if not kinds or len(set(kinds)) < len(kinds):
-            raise ValueError(f"metrics = {kinds}: must name at least one metric, and none twice")
+        labels = [label(metric) for metric in self.metrics]
+        if not labels or len(set(labels)) < len(labels):
+            raise ValueError(f"metrics = {labels}: must name at least one metric, and none twice")
         if self.clips and (self.first_clip or len(set(self.clips)) < len(self.clips) or min(self.clips) < 0):
             raise ValueError("clips: must be a list of different indices from 0 on, and excludes first_clip")
         if self.clips and self.num_clips > len(self.clips):

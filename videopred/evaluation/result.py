@@ -17,7 +17,7 @@ import torch
 from videopred import __version__
 from videopred.data import whole_file
 from videopred.evaluation.protocol import Protocol
-from videopred.metrics import Metric, Score
+from videopred.metrics import Metric, Score, SetScore
 
 
 @dataclass(frozen=True)
@@ -73,27 +73,39 @@ def write(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
 
 def entry(metric: Metric, score: Score, protocol: Protocol, groups: list[float]) -> dict[str, Any]:
     """A metric of a row as the JSON has it; what is undefined is null."""
-    mean, stderr = score.window(1, protocol.horizon)
-    windows = {}
-    for first, last in protocol.windows:
-        windows[str(last) if last == first else f"{first}-{last}"] = dict(
-            zip(("mean", "stderr"), map(plain, score.window(first, last)), strict=True)
-        )
-    table = {
-        "mean": plain(mean),
-        "stderr": plain(stderr),
-        "better": metric.better,
-        "unit": metric.unit,
-        "windows": windows,
-    }
-    if not np.isfinite(mean):
+    table = _means(score, protocol) | {"better": metric.better, "unit": metric.unit}
+    if table["mean"] is None:
         table["reason"] = "undefined at every frame"
+    if best := score.best(metric.better):
+        samples = next(iter(score.arrays.values())).shape[1]
+        table["best_of"] = _means(best, protocol) | _arrays(best) | {"samples": samples}
     if groups:
         table["group_mean"] = plain(np.mean(groups))
         table["group_std"] = plain(np.std(groups)) if len(groups) > 1 else None
     table |= {name: int(count) for name, count in score.counts.items()}
+    return table | score.extras | _arrays(score)
+
+
+def undefined(reason: str) -> dict[str, Any]:
+    """A metric that could not be computed."""
+    return {"mean": None, "stderr": None, "reason": reason}
+
+
+def _means(score: Score, protocol: Protocol) -> dict[str, Any]:
+    spans = [(1, protocol.horizon)] if isinstance(score, SetScore) else protocol.windows
+    windows = {}
+    for first, last in spans:
+        mean, stderr = map(plain, score.window(first, last))
+        windows[str(last) if last == first else f"{first}-{last}"] = {"mean": mean, "stderr": stderr}
+    mean, stderr = map(plain, score.window(1, protocol.horizon))
+    return {"mean": mean, "stderr": stderr, "windows": windows}
+
+
+def _arrays(score: Score) -> dict[str, Any]:
+    if isinstance(score, SetScore):
+        return {"per_frame": [], "per_frame_stderr": [], "per_clip": []}
     arrays = {"per_frame": score.per_frame, "per_frame_stderr": score.per_frame_stderr, "per_clip": score.per_clip}
-    return table | {name: plain(array) for name, array in arrays.items()}
+    return {name: plain(array) for name, array in arrays.items()}
 
 
 def plain(value: Any) -> Any:

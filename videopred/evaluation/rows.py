@@ -14,7 +14,8 @@ from videopred.evaluation import result
 from videopred.evaluation.cost import Clock, flops_per_frame, parameters
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.trivial import TRIVIAL
-from videopred.metrics import Metric
+from videopred.metrics import Accumulator, Metric, label
+from videopred.metrics.features import FrechetMetric
 from videopred.rollout import noise_for, rollout
 
 
@@ -26,18 +27,30 @@ class Row:
 
     def __init__(self, name: str, protocol: Protocol, role: str, samples: int = 1):
         self.name, self.protocol, self.role, self.samples = name, protocol, role, samples
-        self.metrics = {metric: metric.build() for metric in protocol.metrics}
+        self.metrics: dict[Metric, Accumulator] = {}
         self.reasons: dict[Metric, str] = {}
+        for metric in protocol.metrics:
+            try:
+                self.metrics[metric] = metric.build()
+            except ValueError as error:  # weights or a package are missing
+                self.reasons[metric] = str(error)
         self.clip_ids: list[str] = []  # in the protocol's order
         self.failed: dict[str, int] = {}  # clip -> its first frame that is not finite, counted from 1
         self.arrays: dict[str, np.ndarray] = {}
 
-    def score(self, predicted: Tensor, true: Tensor, clip_ids: Sequence[str], sample: int) -> None:
-        """A metric that refuses the frames is given up with its reason; the others go on."""
+    def score(self, predicted: Tensor, truth: Tensor, clip_ids: Sequence[str], sample: int) -> None:
+        """Scores predicted frames (b, horizon, ...) against whole true clips (b, context + horizon, ...).
+
+        A metric that refuses the frames is given up with its reason; the others go on.
+        """
+        context, true = truth.split([self.protocol.context, self.protocol.horizon], 1)
         for metric, accumulator in self.metrics.items():
             if metric not in self.reasons and len(clip_ids):
                 try:
-                    accumulator.update(predicted, true, clip_ids, sample)
+                    if getattr(metric, "context", "out") == "in":
+                        accumulator.update(torch.cat([context, predicted], 1), truth, clip_ids, sample)
+                    else:
+                        accumulator.update(predicted, true, clip_ids, sample)
                 except ValueError as error:
                     self.reasons[metric] = str(error)
 
@@ -48,7 +61,7 @@ class Row:
             "role": self.role,
             "clips": len(order),
             "samples": self.samples,
-            "metrics": {metric.kind: self._metric(metric, order) for metric in self.metrics},
+            "metrics": {label(metric): self._metric(metric, order) for metric in self.protocol.metrics},
             "clip_ids": order,
             "failed_clips": self.failed,
             "seed": self.protocol.seed,
@@ -56,13 +69,22 @@ class Row:
 
     def _metric(self, metric: Metric, order: list[str]) -> dict[str, Any]:
         reason = self.reasons.get(metric) or ("" if order else "every clip has a predicted frame that is not finite")
-        if reason:
-            return {"mean": None, "stderr": None, "reason": reason}
-        score, size = self.metrics[metric].compute(order), self.protocol.group_size
-        self.arrays |= {f"{self.name}/{metric.kind}/{name}": array for name, array in score.arrays.items()}
-        starts = range(0, len(order), size) if size else ()
-        groups = [self.metrics[metric].compute(order[start : start + size]).mean for start in starts]
-        return result.entry(metric, score, self.protocol, groups)
+        try:
+            return self._number(metric, order) if not reason else result.undefined(reason)
+        except (ValueError, np.linalg.LinAlgError) as error:  # a Frechet distance of one clip
+            return result.undefined(str(error))
+
+    def _number(self, metric: Metric, order: list[str]) -> dict[str, Any]:
+        accumulator, size = self.metrics[metric], self.protocol.group_size
+        score = accumulator.compute(order)
+        self.arrays |= {f"{self.name}/{label(metric)}/{name}": array for name, array in score.arrays.items()}
+        groups = [order[start : start + size] for start in range(0, len(order), size)] if size else []
+        means = [accumulator.compute(group).mean for group in groups]
+        entry = result.entry(metric, score, self.protocol, means)
+        if isinstance(accumulator, FrechetMetric) and len(order) >= 4:
+            halves = [order[0::2][: len(order) // 2], order[1::2]]
+            entry |= accumulator.floor(groups if len(groups) > 1 else halves)
+        return entry
 
 
 class TrivialRow(Row):
@@ -71,13 +93,13 @@ class TrivialRow(Row):
         try:
             self.predict = TRIVIAL[name](protocol)
         except (ValueError, OSError) as error:  # a recipe without training clips has no mean image
-            self.reasons = dict.fromkeys(self.metrics, str(error))
+            self.reasons = dict.fromkeys(protocol.metrics, str(error))
 
     def take(self, truth: Tensor, clip_ids: Sequence[str]) -> None:
         """Scores the prediction for a batch of true frames, uint8 (b, context + horizon, h, w, c)."""
         self.clip_ids += clip_ids
-        if len(self.reasons) < len(self.metrics):
-            self.score(self.predict(truth), truth[:, self.protocol.context :], clip_ids, 0)
+        if len(self.reasons) < len(self.protocol.metrics):
+            self.score(self.predict(truth), truth, clip_ids, 0)
 
     def entry(self) -> dict[str, Any]:
         free = {"parameters": 0, "flops_per_frame": 0, "step_ms": None, "frames_per_second": None}
@@ -92,8 +114,7 @@ class ModelRow(Row):
 
     def take(self, clip: Clip, truth: Tensor, sample: int, bar: tqdm) -> Tensor:
         """Rolls out one sample of a batch and scores it; returns the frames, uint8 (b, horizon, h, w, c)."""
-        truth = truth[:, self.protocol.context :]
-        fake = torch.empty_like(truth)
+        fake = torch.empty_like(truth[:, self.protocol.context :])
         finite = torch.ones(fake.shape[:2], dtype=torch.bool, device=fake.device)
         for t, frame in enumerate(self._frames(clip, sample)):
             finite[:, t] = frame.isfinite().flatten(1).all(1)

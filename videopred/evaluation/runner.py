@@ -4,6 +4,7 @@ Batches of clips stream through: what is kept is the metrics' numbers, and the f
 the protocol and the weights, not on the batch size beyond the rounding of the device's arithmetic.
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from videopred.evaluation.result import Result
 from videopred.evaluation.revisit import Visits
 from videopred.evaluation.rows import ModelRow, TrivialRow
 from videopred.evaluation.trivial import TRIVIAL
+from videopred.metrics import label
 
 
 @torch.no_grad()
@@ -71,6 +73,8 @@ def evaluate(
     misled = ModelRow(predictor, protocol, device, f"{model.name} (shuffled actions)", "shuffled actions")
     models = [model, misled] if shuffled.tells(protocol, predictor.format.num_actions) else [model]
     trivial = [TrivialRow(name, protocol) for name in TRIVIAL]
+    for metric, reason in model.reasons.items() if progress else ():
+        tqdm.write(f"videopred: {label(metric)} will not be computed: {reason}", sys.stderr)
     visits, saved = Visits(protocol.revisit, protocol.context), 0
     frames = protocol.num_clips * model.samples * protocol.horizon * len(models)
     try:

@@ -135,7 +135,7 @@ def _document(block: Block, heading: str, render) -> str:
 
 
 def _metric(block: Block, metric: str) -> tuple[str, Table]:
-    entries = {row["name"]: row["metrics"][metric] for row in block.rows}
+    entries = _entries(block, metric)
     known = next((entry for entry in entries.values() if "windows" in entry), None)
     if known is None:
         return metric, [["", "mean"], *([name, "-"] for name in entries)]
@@ -157,9 +157,23 @@ def _metric(block: Block, metric: str) -> tuple[str, Table]:
         table.append([name, *cells])
     if not ratio:
         table += _gains(block, metric, windows, len(header))
+    if floor := known.get("floor"):
+        among = f"true clips, {known['floor_clips']} against {known['floor_clips']}"
+        table.append([among, pair(floor, None), *[""] * (len(header) - 2)])
     unit = f" ({known['unit']})" if known["unit"] else ""
     good = {"one": "1 is right", "higher": "higher is better", "lower": "lower is better"}[known["better"]]
-    return f"{metric}{unit}, {good}; mean ± standard error over clips", table
+    what = "of all clips together" if not known["per_frame"] else "mean ± standard error over clips"
+    return f"{metric}{unit}, {good}; {what}", table
+
+
+def _entries(block: Block, metric: str) -> dict[str, dict[str, Any]]:
+    """What each row has of a metric; where several samples were drawn, behind it the best of each clip."""
+    found = {}
+    for row in block.rows:
+        entry = found[row["name"]] = row["metrics"][metric]
+        if best := entry.get("best_of"):
+            found[f"{row['name']}, best of {best['samples']}"] = best
+    return found
 
 
 def _gains(block: Block, metric: str, windows: list[str], width: int) -> Table:
@@ -199,7 +213,7 @@ def _costs(block: Block) -> Table:
 
 
 def _notes(block: Block) -> list[str]:
-    notes = []
+    notes = _shared_notes(block)
     for row in block.rows:
         if row["failed_clips"]:
             clips = ", ".join(f"{clip} (from frame {frame})" for clip, frame in list(row["failed_clips"].items())[:5])
@@ -209,11 +223,22 @@ def _notes(block: Block) -> list[str]:
                 f"{clips}{more}"
             )
         for metric, entry in row["metrics"].items():
-            if entry.get("reason"):
-                notes.append(f"note: {row['name']}: {metric} not computed: {entry['reason']}")
             test = entry.get("revisit", {})
             for reason in dict.fromkeys(test[group].get("reason") for group in ("seen", "new") if test):
                 notes += [f"note: {row['name']}: revisit, {metric}: {reason}"] * bool(reason)
             if entry.get("capped_frames"):
                 notes.append(f"note: {row['name']}: {entry['capped_frames']} frame(s) at the cap of {metric}")
     return notes
+
+
+def _shared_notes(block: Block) -> list[str]:
+    """What is said of a metric, once for all rows it is said of; whose names are left out if that is every row."""
+    said: dict[str, list[str]] = {}
+    for row in block.rows:
+        for metric, entry in row["metrics"].items():
+            if entry.get("reason"):
+                said.setdefault(f"{metric} not computed: {entry['reason']}", []).append(row["name"])
+            if entry.get("warning"):
+                said.setdefault(f"{metric}: {entry['warning']}", []).append(row["name"])
+    every = len(block.rows)
+    return [f"note: {'' if len(names) == every else ', '.join(names) + ': '}{text}" for text, names in said.items()]

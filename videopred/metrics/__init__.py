@@ -1,13 +1,18 @@
 """The list of metrics: how predicted frames are compared with the true ones.
 
-A member is a frozen config with `kind`, `better` (which way is good), `unit` and `build()`. What `build` returns is an
-accumulator that holds one number (or a few) per clip, sample and frame, never frames:
+A member is a frozen config with `kind`, `better` (which way is good), `unit` and `build()`; if a setting changes what
+is measured, also with a `label` for results, in place of `kind`. Where something is missing that the metric needs,
+`build` raises ValueError and says what to do. What it returns is an accumulator that holds one number (or a few) per
+clip, sample and frame, or one row of features per clip and sample, never frames:
 
     update(predicted, target, clip_ids, sample=0)
         predicted, target  (b, t, h, w, c), uint8 or floating in [0, 1]; anything else is a ValueError
         clip_ids           b names; a (clip, sample) may be scored once, in any order, on any process
     merge(other)           takes over the numbers of another accumulator; the same as one pass over all
     compute(order=None)    -> Score over the clips of `order` (default: all, sorted), reduced in that order
+
+A metric of a set of clips, such as FVD, gives a SetScore, and has floor(groups), the same between true clips alone. One
+with `context = "in"` is handed clips that begin with the true context.
 
 So every split into batches or processes gives the same result to the last bit, and curves, paired tests, best and worst
 clips come free. A metric never sees a model.
@@ -21,12 +26,30 @@ from typing import Protocol
 
 from torch import Tensor
 
+from videopred.metrics.fvd import FVDConfig
 from videopred.metrics.intensity import EnergyConfig, InkConfig
-from videopred.metrics.numbers import Score
-from videopred.metrics.psnr import PSNRConfig
+from videopred.metrics.lpips import LPIPSConfig
+from videopred.metrics.numbers import Score, SetScore
+from videopred.metrics.openstl import SumOfAbsolutesConfig, SumOfSquaresConfig
+from videopred.metrics.psnr import PSNRConfig, PSNROfMeanConfig
 from videopred.metrics.ssim import SSIMConfig
 
-Metric = PSNRConfig | SSIMConfig | InkConfig | EnergyConfig
+Metric = (
+    PSNRConfig
+    | PSNROfMeanConfig
+    | SSIMConfig
+    | LPIPSConfig
+    | FVDConfig
+    | SumOfSquaresConfig
+    | SumOfAbsolutesConfig
+    | InkConfig
+    | EnergyConfig
+)
+
+
+def label(metric: Metric) -> str:
+    """What a metric is called in results."""
+    return getattr(metric, "label", metric.kind)
 
 
 class Accumulator(Protocol):
@@ -39,4 +62,19 @@ class Accumulator(Protocol):
     def compute(self, order: Sequence[str] | None = None) -> Score: ...
 
 
-__all__ = ["Accumulator", "EnergyConfig", "InkConfig", "Metric", "PSNRConfig", "SSIMConfig", "Score"]
+__all__ = [
+    "Accumulator",
+    "EnergyConfig",
+    "FVDConfig",
+    "InkConfig",
+    "LPIPSConfig",
+    "Metric",
+    "PSNRConfig",
+    "PSNROfMeanConfig",
+    "SSIMConfig",
+    "Score",
+    "SetScore",
+    "SumOfAbsolutesConfig",
+    "SumOfSquaresConfig",
+    "label",
+]

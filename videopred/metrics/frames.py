@@ -20,7 +20,7 @@ def per_frame(measure: Callable[[Tensor, Tensor], Tensor], predicted: Tensor, ta
     """
     require_pair(predicted, target)
     for frames, what in ((predicted, "predicted"), (target, "target")):
-        _require_range(frames, what)
+        require_range(frames, what)
     b, t, h, w, c = predicted.shape
     size = max(1, (CHUNK if predicted.device.type == "cpu" else DEVICE_CHUNK) // (h * w * c))
     pieces = [zip(x.split(size), y.split(size), strict=True) for x, y in zip(predicted, target, strict=True)]
@@ -38,7 +38,8 @@ def require_pair(predicted: Tensor, target: Tensor) -> None:
         raise ValueError(f"there are no frames to compare: {tuple(predicted.shape)}")
 
 
-def _require_range(frames: Tensor, what: str) -> None:
+def require_range(frames: Tensor, what: str) -> None:
+    """Raises ValueError unless frames are uint8, or floating in [0, 1]."""
     if frames.dtype == torch.uint8:
         return
     if not frames.is_floating_point():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -56,6 +57,7 @@ class Score:
     per_clip  : (clip,) the metric of each clip over its frames and samples; NaN where undefined
     arrays    : name -> (clip, sample, frame), everything that was kept
     counts    : name -> how often something worth knowing happened, such as `capped_frames`
+    extras    : name -> what else belongs beside the number in a result, as JSON takes it
     """
 
     clip_ids: tuple[str, ...]
@@ -63,6 +65,7 @@ class Score:
     per_clip: np.ndarray
     arrays: dict[str, np.ndarray]
     counts: dict[str, int] = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=dict)
 
     @property
     def per_frame(self) -> np.ndarray:
@@ -72,7 +75,7 @@ class Score:
     @property
     def per_frame_stderr(self) -> np.ndarray:
         """(frame,) standard error over clips; NaN for one clip."""
-        return _stderr(self.terms)
+        return stderr(self.terms)
 
     def window(self, first: int, last: int) -> tuple[float, float]:
         """Mean over clips and frames first..last (counted from 1, both included), and its standard error over clips.
@@ -83,7 +86,19 @@ class Score:
         part = part[:, np.isfinite(part).all(0)]
         if not part.size:
             return float("nan"), float("nan")
-        return float(part.mean()), float(_stderr(part.mean(1)))
+        return float(part.mean()), float(stderr(part.mean(1)))
+
+    def best(self, better: str) -> "Score | None":
+        """Of each clip only the sample that is best over all its frames, as papers report "best of N".
+
+        None for one sample, and where neither higher nor lower is better.
+        """
+        values = self.arrays.get("values")
+        if values is None or values.shape[1] == 1 or better == "one":
+            return None
+        means = values.mean(2)
+        chosen = values[np.arange(len(values)), (means.argmax(1) if better == "higher" else means.argmin(1))]
+        return Score(self.clip_ids, chosen, chosen.mean(1), {"values": chosen[:, None]})
 
     @property
     def mean(self) -> float:
@@ -94,16 +109,35 @@ class Score:
         return self.window(1, self.terms.shape[1])[1]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SetScore(Score):
+    """A metric of a set of clips as a whole: one `value`, none per frame or clip, so `terms` is (clip, 0)."""
+
+    value: float
+
+    def window(self, first: int, last: int) -> tuple[float, float]:
+        """The value whatever the frames: there is no other. Its standard error is not known."""
+        return self.value, float("nan")
+
+
 class PerFrame:
     """The accumulator of a metric that is one number per frame, averaged over samples, frames and clips.
 
     measure : two batches of frames (b, t, h, w, c) -> (b, t)
     cap     : the largest value `measure` gives; how many frames reach it is reported as `capped_frames`
+    extras  : of the score
     """
 
-    def __init__(self, measure: Callable[[Tensor, Tensor], Tensor], *, cap: float | None = None):
+    def __init__(
+        self,
+        measure: Callable[[Tensor, Tensor], Tensor],
+        *,
+        cap: float | None = None,
+        extras: dict[str, Any] | None = None,
+    ):
         self.measure = measure
         self.cap = cap
+        self.extras = extras or {}
         self.numbers = Numbers()
 
     def update(self, predicted: Tensor, target: Tensor, clip_ids: Sequence[str], sample: int = 0) -> None:
@@ -116,8 +150,8 @@ class PerFrame:
         clips, values = self.numbers.arrays(order)
         terms = values.mean(1)  # (clip, sample, frame) -> (clip, frame)
         counts = {} if self.cap is None else {"capped_frames": int((values >= self.cap).sum())}
-        return Score(clips, terms, terms.mean(1), {"values": values}, counts)
+        return Score(clips, terms, terms.mean(1), {"values": values}, counts, self.extras)
 
 
-def _stderr(x: np.ndarray) -> np.ndarray:
+def stderr(x: np.ndarray) -> np.ndarray:
     return np.std(x, 0, ddof=1) / np.sqrt(len(x)) if len(x) > 1 else np.full(x.shape[1:], np.nan)

@@ -2,23 +2,28 @@
 
     PSNR = -10 log10(mean over h, w, c of (predicted - target)^2)        frames in [0, 1], so the peak is 1
 
-The mean of per-frame PSNRs is not the PSNR of the mean error; the first is meant here. Identical frames would be
-infinite and hide every other frame of a mean, so a frame counts at most 100 dB, and such frames are counted.
+The mean of per-frame PSNRs is not the PSNR of the mean error, which is never higher; `psnr` is the first, and
+`psnr_of_mean_mse` the second: of each clip's error averaged over frames, then averaged over clips. Identical frames
+would be infinite and hide every other frame of a mean, so a PSNR counts at most 100 dB, and such frames are counted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 from torch import Tensor
 
 from videopred.metrics.frames import per_frame
-from videopred.metrics.numbers import PerFrame
+from videopred.metrics.numbers import PerFrame, Score, stderr
 
 CAP = 100.0  # dB
 
 
 @dataclass(frozen=True)
 class PSNRConfig:
+    """PSNR: of each frame, then averaged over frames and clips."""
+
     kind: Literal["psnr"] = "psnr"
     better: ClassVar[str] = "higher"
     unit: ClassVar[str] = "dB"
@@ -27,12 +32,50 @@ class PSNRConfig:
         return PerFrame(psnr, cap=CAP)
 
 
+@dataclass(frozen=True)
+class PSNROfMeanConfig:
+    """PSNR of each clip's mean error over frames, then averaged over clips; never higher than `psnr`."""
+
+    kind: Literal["psnr_of_mean_mse"] = "psnr_of_mean_mse"
+    better: ClassVar[str] = "higher"
+    unit: ClassVar[str] = "dB"
+
+    def build(self) -> "PSNROfMean":
+        return PSNROfMean(_error_per_frame)
+
+
+class PSNROfMean(PerFrame):
+    def compute(self, order: Sequence[str] | None = None) -> "PSNROfMeanScore":
+        clips, errors = self.numbers.arrays(order)  # (clip, sample, frame)
+        terms, per_clip = _decibels(errors).mean(1), _decibels(errors.mean(2)).mean(1)
+        return PSNROfMeanScore(clips, terms, per_clip, {"mse": errors})
+
+
+class PSNROfMeanScore(Score):
+    """At a frame the same as PSNR; over a window, of the error averaged over the window."""
+
+    def window(self, first: int, last: int) -> tuple[float, float]:
+        clips = _decibels(self.arrays["mse"][:, :, first - 1 : last].mean(2)).mean(1)
+        return float(clips.mean()), float(stderr(clips))
+
+
 def psnr(predicted: Tensor, target: Tensor) -> Tensor:
     """Frames (b, t, h, w, c), uint8 or in [0, 1] -> dB (b, t), float64, at most 100."""
     return per_frame(_psnr, predicted, target)
 
 
+def _error_per_frame(predicted: Tensor, target: Tensor) -> Tensor:
+    return per_frame(_error, predicted, target)
+
+
 def _psnr(x: Tensor, y: Tensor) -> Tensor:
-    """(n, h, w, c) in [0, 1] -> (n,)."""
-    error = (x - y).square_().mean((1, 2, 3))
-    return error.clamp_(min=10 ** (-CAP / 10)).log10_().mul_(-10)
+    return _error(x, y).clamp_(min=10 ** (-CAP / 10)).log10_().mul_(-10)
+
+
+def _error(x: Tensor, y: Tensor) -> Tensor:
+    """Mean squared error, (n, h, w, c) in [0, 1] -> (n,)."""
+    return (x - y).square_().mean((1, 2, 3))
+
+
+def _decibels(error: np.ndarray) -> np.ndarray:
+    return -10 * np.log10(error.clip(10 ** (-CAP / 10)))

@@ -1,0 +1,77 @@
+"""The Frechet distance: closed forms, sets that break other ways of computing it, and joining sets."""
+
+import numpy as np
+import pytest
+
+from videopred.metrics.frechet import Moments, frechet_distance
+
+
+def rows(n, d, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def by_eigenvalues(x, y):
+    """tr (S S')^(1/2) = sum of the roots of the eigenvalues of S S'; good enough where n > d."""
+    s, t = np.cov(x.T), np.cov(y.T)
+    shared = np.sqrt(np.linalg.eigvals(s @ t).real.clip(0)).sum()
+    return ((x.mean(0) - y.mean(0)) ** 2).sum() + np.trace(s) + np.trace(t) - 2 * shared
+
+
+@pytest.mark.parametrize("n", [2, 8, 16, 64, 256])
+def test_finite_and_not_negative_whatever_the_number_of_rows(n):
+    x, y = rows(n, 32), rows(n, 32, seed=1) + 0.1
+    assert np.isfinite(frechet_distance(x, y)) and frechet_distance(x, y) > 0
+    assert 0 <= frechet_distance(x, x) < 1e-12 * n * 32
+    assert frechet_distance(x, y) == pytest.approx(frechet_distance(y, x), rel=1e-12)
+    if n > 32:
+        assert frechet_distance(x, y) == pytest.approx(by_eigenvalues(x, y), rel=1e-9)
+
+
+def test_closed_forms():
+    x = rows(20, 8)
+    assert frechet_distance(x, x + 0.5) == pytest.approx(8 * 0.25, rel=1e-12)
+    spread = np.cov(x.T).trace()
+    assert frechet_distance(x, 3 * x) == pytest.approx((4 * x.mean(0) ** 2).sum() + 4 * spread, rel=1e-12)
+
+
+def test_constant_features():
+    constant = np.full((5, 4), 2.0)
+    assert frechet_distance(constant, constant) == 0
+    assert frechet_distance(constant, constant + 1) == 4
+    x = rows(30, 4)
+    assert frechet_distance(x, constant) == pytest.approx(((x.mean(0) - 2) ** 2).sum() + np.cov(x.T).trace())
+
+
+def test_the_two_covariances():
+    x, y = rows(11, 3), rows(11, 3, seed=1)
+    mean = ((x.mean(0) - y.mean(0)) ** 2).sum()
+    biased, unbiased = frechet_distance(x, y, "n") - mean, frechet_distance(x, y, "n-1") - mean
+    assert unbiased == pytest.approx(11 / 10 * biased, rel=1e-10)
+
+
+@pytest.mark.parametrize("offset", [0, 4096])
+def test_joined_sets_equal_the_whole(offset):
+    x, y = rows(50, 12) + offset, rows(40, 12, seed=1) + offset
+    parts = [Moments.of(part) for part in np.split(x, [1, 7, 30])]
+    joined = parts[2].merge(parts[0]).merge(parts[3]).merge(parts[1])
+    assert joined.count == 50 and joined.factor.shape == (12, 12)  # as small as a covariance
+    np.testing.assert_allclose(joined.mean, x.mean(0), rtol=1e-14)
+    assert frechet_distance(joined, y) == pytest.approx(frechet_distance(x, y), rel=1e-10)
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="at least 2 clips"):
+        frechet_distance(rows(1, 3), rows(5, 3))
+    with pytest.raises(ValueError, match="features of 3 and 4 dimensions"):
+        frechet_distance(rows(5, 3), rows(5, 4))
+    with pytest.raises(ValueError, match="not finite"):
+        Moments.of(np.array([[1.0, np.nan]]))
+    with pytest.raises(ValueError, match=r"got \(0, 3\)"):
+        Moments.of(np.zeros((0, 3)))
+
+
+def test_what_is_given_stays_unchanged():
+    x = rows(9, 4)
+    copy = x.copy()
+    frechet_distance(x, x + 1)
+    np.testing.assert_array_equal(x, copy)

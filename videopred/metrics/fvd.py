@@ -1,0 +1,92 @@
+"""Frechet video distance: how far the predicted clips, as a set, are from the true ones.
+
+Unterthiner et al., "FVD: A new metric for video generation" (2019): the Frechet distance of I3D's logits (i3d.py) of
+whole clips. Lower is better; it grows as clips get fewer, so that numbers of different counts, lengths or conventions
+say nothing about one another, and the distance between true clips alone is printed beside each.
+"""
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from videopred import weights
+from videopred.config import at_least
+from videopred.metrics.features import FrechetMetric, Network
+from videopred.metrics.frechet import Covariance
+from videopred.metrics.i3d import I3D, BatchNorm, prepared
+
+Weights = Literal["i3d_pretrained_400", "i3d_torchscript"]
+
+
+@dataclass(frozen=True)
+class FVDConfig:
+    """FVD: distance of the predicted clips as a set from the true ones, by I3D's logits.
+
+    weights    : the file; both hold the same network
+    batch_norm : `tensorflow` adds 1e-3 to variances, as the papers did, `pytorch` 1e-5, as PyTorch ports do
+    covariance : `n-1` (TF-GAN's and the papers') or `n` (StyleGAN-V's, cd-fvd's)
+    context    : `in`: clips begin with the true context frames; `out`: only predicted frames count
+    frames     : how many frames of a clip, from its start; 0 is all
+    """
+
+    kind: Literal["fvd"] = "fvd"
+    weights: Weights = "i3d_pretrained_400"
+    batch_norm: BatchNorm = "tensorflow"
+    covariance: Covariance = "n-1"
+    context: Literal["in", "out"] = "out"
+    frames: int = 0
+    better: ClassVar[str] = "lower"
+    unit: ClassVar[str] = ""
+
+    def __post_init__(self):
+        at_least(self, frames=0)
+        if self.weights == "i3d_torchscript" and self.batch_norm != "tensorflow":
+            raise ValueError("batch_norm = 'pytorch': i3d_torchscript has its own, fixed; choose i3d_pretrained_400")
+
+    @property
+    def label(self) -> str:
+        return f"fvd-{self.frames}f" if self.frames else "fvd"
+
+    def build(self) -> FrechetMetric:
+        """Raises WeightsMissing where the weights are not on this machine."""
+        return FrechetMetric(self)
+
+    def network(self) -> Network:
+        path, digest = weights.load(self.weights)
+        return _network(self.weights, self.batch_norm, path, digest)
+
+
+@lru_cache(maxsize=2)
+def _network(name: Weights, batch_norm: BatchNorm, path: Path, digest: str) -> Network:
+    about: dict[str, Any] = {"name": name, "sha256": digest}
+    if name == "i3d_torchscript":
+        return Network(_Scripted(path), about)
+    module = I3D(batch_norm)
+    module.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    return Network(_Whole(module), about | {"batch_norm": batch_norm})
+
+
+class _Whole:
+    def __init__(self, module: I3D):
+        self.module = module.eval()
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        return self.module.to(frames.device)(prepared(frames))[0]
+
+
+class _Scripted:
+    """StyleGAN-V's file; told to neither rescale nor resize, so that both files see the same pixels."""
+
+    def __init__(self, path: Path):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # TorchScript is on its way out; the file is what it is
+            self.module = torch.jit.load(str(path), map_location="cpu").eval()
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        module = self.module.to(frames.device)
+        return module(prepared(frames), rescale=False, resize=False, return_features=True)[0]
