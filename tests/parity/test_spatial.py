@@ -4,14 +4,21 @@ That code ran in float32, so `SHORT` of the largest element is allowed for value
 `(y * loss_w).sum()`). Sizes come from the arrays' shapes, what shapes do not show from the file's `meta_*` scalars.
 """
 
+from typing import cast
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from videopred.nn.norm import LayerNorm
+from videopred.nn.ssm2d import impulse_response, kernel, kernel_reference
 from videopred.spatial.attention import Attention
 from videopred.spatial.efficientmod import EfficientModConfig
+from videopred.spatial.ssm2d import SSM2D, SSM2DMixerConfig
 
 SHORT, GRADIENT = 2e-6, 1e-4
+# Its complex powers are less exact. What was computed anew in float64 starts from its A, rounded to float32.
+REAL, COMPLEX, AGAIN = 1e-5, 1e-4, 1e-6
 
 EFFICIENTMOD = {  # ours: the file's; several are rows of one of ours, in this order
     "gamma": ["gamma_1"],
@@ -91,3 +98,89 @@ def test_efficientmod_counts_its_parameters(gold):
     block = EfficientModConfig(ratio=ratio, kernel_size=kernel_size).build(width)
     expected = width * (2 * width + 2 * ratio * width + kernel_size**2 + ratio + 7)
     assert sum(p.numel() for p in block.parameters()) == expected
+
+
+# --- 2-D state space ---
+
+
+def is_ssm2d(gold) -> bool:
+    return "meta_dirs" in gold and "kernel64" in gold
+
+
+def numbers(gold, key: str) -> Tensor:
+    """An array whose last axis of 2 is (re, im) if the file's systems are complex."""
+    return torch.view_as_complex(gold[key].contiguous()) if gold["meta_complex"] else gold[key]
+
+
+def owners(gold) -> Tensor:
+    """In the paper's code row f of the (direction, channel) rows reads system f mod K of all K."""
+    rows, systems = gold.arrays["param.C_1"].shape[0], gold.arrays["param.B_1"].shape[0]
+    return torch.arange(rows) % systems
+
+
+@pytest.mark.golden(takes=is_ssm2d)
+def test_ssm2d_kernel(gold):
+    """From the A that the file's float64 values started from: the recurrence exactly, the closed form to its tail."""
+    side, of = int(gold["meta_kernel_len"]), owners(gold)
+    a = numbers(gold, "A64")
+    b = torch.stack([torch.from_numpy(gold.arrays[f"param.B_{i}"]).sigmoid() for i in (1, 2)])
+    b = torch.view_as_complex(b.double()) if gold["meta_complex"] else b.double()
+    c = torch.stack([numbers(gold, f"param.C_{i}") for i in (1, 2)])[:, :, None]
+    x_h, x_v = impulse_response(a, b, side, side)
+    for key, ours in ("state_h64", x_h), ("state_v64", x_v):
+        gold.check(key, torch.view_as_real(ours) if ours.is_complex() else ours, 1e-12)
+    gold.check("kernel64", kernel_reference(a[:, of], b[:, of], c, side, side)[:, 0], 1e-12)
+    ours = kernel(a[:, of], b[:, of], c, side, side)[:, 0]
+    gold.check("kernel64", ours, AGAIN)
+    gold.check("kernel", ours, COMPLEX if gold["meta_complex"] else REAL)
+
+
+@pytest.mark.golden(takes=is_ssm2d)
+def test_ssm2d_layer(gold):
+    """The whole layer. Each channel is given a system of its own, copied from the one it shares in the file."""
+    full, channels = bool(gold["meta_complex"]), int(gold["meta_C"])
+    given = {key: gold[key].requires_grad_() for key in gold.keys("param.")}
+    config = SSM2DMixerConfig(
+        num_states=int(gold["meta_N"]),
+        num_systems=channels,
+        directions=int(gold["meta_dirs"]),
+        numbers="complex" if full else "real",
+        kernel_size=int(gold["meta_kernel_len"]),
+    )
+    layer = cast(SSM2D, config.build(channels)).double()
+    tensors = {
+        name: tensor.view_as(getattr(layer, name)) for name, tensor in expanded(given, full, owners(gold)).items()
+    }
+    tensors["d"] = given["param.omega"] if gold["meta_residual"] else torch.zeros(channels, dtype=torch.float64)
+    x = gold["x"].requires_grad_()
+    y = torch.func.functional_call(layer, tensors, (frames(x) if gold["meta_seq"] else x,))
+    if gold["meta_norm"]:
+        norm = LayerNorm(channels, 1e-5).double()
+        scales = {name: given[f"param.normalization.{name}"] for name in ("weight", "bias")}
+        y = torch.func.functional_call(norm, scales, (y,))
+    y = y.flatten(2).permute(2, 0, 1) if gold["meta_seq"] else y
+    gold.check("y", y, COMPLEX if full else REAL)
+    gold.check("y64", y, COMPLEX if full else REAL)  # from A that was rounded to float32
+    (y * gold["loss_w"]).sum().backward()
+    for key in gold.keys("grad."):
+        leaf = x if key == "grad.x" else given[key.replace("grad.", "param.")]
+        gold.check(key, leaf.grad, GRADIENT)
+
+
+def frames(sequence: Tensor) -> Tensor:
+    """(pixels of a square, b, c) -> (b, c, h, w)."""
+    return sequence.permute(1, 2, 0).unflatten(-1, (round(len(sequence) ** 0.5), -1))
+
+
+def expanded(given: dict[str, Tensor], full: bool, of: Tensor) -> dict[str, Tensor]:
+    """A, B and C as our layer has them, (4 or 2, direction x channel, n[, 2]); gradients flow to what is shared."""
+
+    def stacked(*names: str) -> Tensor:
+        return torch.stack([given[f"param.{name}"] for name in names])
+
+    four = ("A_1", "A_2", "A_3", "A_4")
+    if full:
+        a = torch.stack([stacked(*(f"A_{part}.{name}" for name in four)) for part in ("radius", "angle")], -1)
+    else:
+        a = stacked(*(f"A.{name}" for name in four))
+    return {"a": a[:, of], "b": stacked("B_1", "B_2")[:, of], "c": stacked("C_1", "C_2")}

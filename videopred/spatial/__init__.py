@@ -14,6 +14,7 @@ from videopred.spatial.glu import GLUConfig
 from videopred.spatial.half_glu import HalfGLUConfig
 from videopred.spatial.identity import IdentityConfig
 from videopred.spatial.resnet import ResNetConfig
+from videopred.spatial.ssm2d import SSM2DConfig
 from videopred.spatial.standard import StandardConfig
 
 Spatial = (
@@ -22,6 +23,7 @@ Spatial = (
     | GLUConfig
     | HalfGLUConfig
     | ConvNeXtConfig
+    | SSM2DConfig
     | EfficientModConfig
     | AttentionConfig
     | IdentityConfig

@@ -13,6 +13,7 @@ from torch.nn import functional
 from videopred.config import at_least
 from videopred.nn.conv import Conv, DepthwiseConv
 from videopred.nn.norm import LayerNorm
+from videopred.spatial.ssm2d import SSM2DMixerConfig
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class DepthwiseConfig:
         return DepthwiseConv(width, self.kernel_size)
 
 
-Mixer = DepthwiseConfig
+Mixer = DepthwiseConfig | SSM2DMixerConfig
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ EPSILON = 1e-5  # of the paper's code
 
 @dataclass(frozen=True)
 class EfficientModConfig:
-    """`ratio` is hidden over width; `fuse` "sum" is the paper's ablation; gamma begins at `layer_scale` (1e-4 there)."""
+    """`ratio`: hidden over width; `fuse` "sum" is the paper's ablation; gamma begins at `layer_scale` (there 1e-4)."""
 
     kind: Literal["efficientmod"] = "efficientmod"
     ratio: int = 4
