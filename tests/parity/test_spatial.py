@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from videopred.codecs.staged import Shrink
 from videopred.nn.norm import LayerNorm
 from videopred.nn.ssm2d import impulse_response, kernel, kernel_reference
 from videopred.spatial.attention import Attention
@@ -184,3 +185,16 @@ def expanded(given: dict[str, Tensor], full: bool, of: Tensor) -> dict[str, Tens
     else:
         a = stacked(*(f"A.{name}" for name in four))
     return {"a": a[:, of], "b": stacked("B_1", "B_2")[:, of], "c": stacked("C_1", "C_2")}
+
+
+# --- stem ---
+
+
+@pytest.mark.golden(takes=lambda gold: "param.proj.weight" in gold and "param.norm.weight" in gold)
+def test_stem(gold):
+    """A strided convolution and a norm, as the `staged` codec begins; the same layer halves the side between stages."""
+    width, inputs, *_, kernel_size = gold.arrays["param.proj.weight"].shape
+    stride = gold.arrays["x"].shape[1] // gold.arrays["y"].shape[1]
+    names = {f"{ours}.{part}": [f"{its}.{part}"] for ours, its in (("conv", "proj"), ("norm", "norm"))
+             for part in ("weight", "bias")}  # fmt: skip
+    check(gold, load(Shrink(inputs, width, kernel_size, stride), gold, names), names)

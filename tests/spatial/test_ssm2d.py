@@ -148,3 +148,10 @@ def test_systems_that_do_not_divide_the_width_are_refused():
         SSM2DConfig(num_systems=3).build(WIDTH)
     with pytest.raises(ValueError, match="num_states = 0: must be at least 1"):
         SSM2DConfig(num_states=0)
+
+
+@pytest.mark.parametrize("numbers", ["real", "complex"])
+def test_compiles_without_a_graph_break(numbers):
+    block, x = SSM2DConfig(num_states=2, numbers=numbers).build(WIDTH), torch.randn(2, WIDTH, 3, 5)
+    compiled = torch.compile(block, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x), block(x))

@@ -26,13 +26,14 @@ from torch.nn import functional
 
 # Rounding grows as the tail shrinks; the square root of the rounding error makes the sum of both least.
 TAIL = {torch.float32: 1e-3, torch.float64: 1e-8}
+COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 
 
 def kernel(a: Tensor, b: Tensor, c: Tensor, height: int, width: int) -> Tensor:
     """The impulse response, (k, g, height, width), real (of complex systems the real part); differentiable."""
-    real, full = a.dtype.to_real(), a.is_complex()
-    w1 = _points(height, 2 * height, a)[:, None]
-    w2 = _points(width, 2 * width if full else width + 1, a)
+    real, full = a.real.dtype, a.is_complex()
+    w1 = _points(height, 2 * height, real, a.device)[:, None]
+    w2 = _points(width, 2 * width if full else width + 1, real, a.device)
     states = torch.cat(_transforms(a, b, w1, w2), 1)  # k 2n p r
     c = torch.cat(c.unbind(0), -1) * a.shape[-1] ** -0.5  # k g 2n
     if full:
@@ -110,11 +111,10 @@ def _transforms(a: Tensor, b: Tensor, w1: Tensor, w2: Tensor) -> tuple[Tensor, T
     return x_h, x_v
 
 
-def _points(side: int, count: int, like: Tensor) -> Tensor:
+def _points(side: int, count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The first `count` of the 2 side roots of unity, clockwise from 1, shrunk."""
-    angle = -torch.pi / side * torch.arange(count, dtype=torch.float64, device=like.device)
-    radius = torch.full_like(angle, _shrinking(side, like.dtype.to_real()))
-    return torch.polar(radius, angle).to(like.dtype.to_complex())
+    angle = -torch.pi / side * torch.arange(count, dtype=torch.float64, device=device)
+    return torch.polar(torch.full_like(angle, _shrinking(side, dtype)), angle).to(COMPLEX[dtype])
 
 
 def _shrinking(side: int, dtype: torch.dtype) -> float:
