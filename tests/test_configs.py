@@ -1,4 +1,4 @@
-"""Every preset, recipe and protocol that is shipped can be used, and no config field is an option that nobody reads."""
+"""Every preset, recipe, protocol and ablation that is shipped can be used, and no field is an option nobody reads."""
 
 import ast
 import dataclasses
@@ -10,8 +10,10 @@ import pytest
 
 import videopred
 from videopred import config
+from videopred.commands.sweep import work
 from videopred.data import Recipe
 from videopred.evaluation import Protocol
+from videopred.sweep import Ablation, check_parameters, fingerprint, load
 from videopred.training import RunConfig
 
 PACKAGE = Path(videopred.__file__).parent
@@ -70,3 +72,16 @@ def test_protocol(name):
     dataset = protocol.recipe.build(protocol.split, 2)
     assert len(dataset) >= protocol.num_clips
     assert all(metric.build() is not None for metric in protocol.metrics)
+
+
+@pytest.mark.parametrize("name", config.shipped("ablations"))
+def test_ablation(name):
+    """Every cell can be built, is within the budget, and is told apart from the others by its settings."""
+    ablation = config.load(Ablation, "ablations", name)
+    assert config.from_dict(Ablation, config.to_dict(ablation)) == ablation
+    assert ablation.question.endswith("?")
+    with_all = work(ablation, "cpu")
+    runs = [load(cell, ablation, with_all) for cell in ablation.cells]
+    check_parameters(ablation, [with_all.parameters(run) for run in runs])
+    assert len({fingerprint(run, ablation, with_all.protocol) for run in runs}) == len(runs)
+    assert {run.recipe.format for run in runs} == {Protocol.load(ablation.protocol).recipe.format}

@@ -6,6 +6,7 @@ runner.py    evaluate(): protocol -> rollouts -> metrics, in one pass
 cost.py      parameters, FLOPs and time of a predictor
 result.py    the JSON object, the .npz beside it, written whole or not at all
 table.py     results -> text, markdown or CSV
+cells.py     the result of a sweep -> text or markdown
 """
 
 from videopred.evaluation.protocol import Protocol

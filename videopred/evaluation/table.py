@@ -78,11 +78,11 @@ def render(
 
 def text(blocks: Sequence[Block]) -> str:
     """Aligned columns for a screen."""
-    return "\n\n".join(_document(block, "{}", _aligned) for block in blocks)
+    return "\n\n".join(_document(block, "{}", aligned) for block in blocks)
 
 
 def markdown(blocks: Sequence[Block]) -> str:
-    return "\n\n".join(_document(block, "**{}**\n", _piped) for block in blocks)
+    return "\n\n".join(_document(block, "**{}**\n", piped) for block in blocks)
 
 
 def comma_separated(blocks: Sequence[Block]) -> str:
@@ -193,7 +193,7 @@ def _digits(mean: float) -> int:
     return 2 if abs(mean) >= 2 else 3
 
 
-def _aligned(table: Table) -> str:
+def aligned(table: Table) -> str:
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     lines = [
         [cell.ljust(widths[0]) if i == 0 else cell.rjust(widths[i]) for i, cell in enumerate(row)] for row in table
@@ -201,6 +201,6 @@ def _aligned(table: Table) -> str:
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
-def _piped(table: Table) -> str:
+def piped(table: Table) -> str:
     lines = [f"| {' | '.join(row)} |" for row in table]
     return "\n".join([lines[0], f"|{'---|' * len(table[0])}", *lines[1:]])
