@@ -1,4 +1,4 @@
-"""Every preset, recipe and protocol that is shipped can be used, and no config field is an option that nobody reads."""
+"""Every preset, recipe, protocol and ablation that is shipped can be used, and no field is an option nobody reads."""
 
 import ast
 import dataclasses
@@ -11,9 +11,11 @@ import torch
 
 import videopred
 from videopred import config
+from videopred.commands.sweep import work
 from videopred.data import ClipsConfig, Recipe
 from videopred.data.split import NoClips
 from videopred.evaluation import Protocol
+from videopred.sweep import Ablation, check_parameters, fingerprint, load
 from videopred.training import RunConfig
 from videopred.weights import WeightsMissing
 
@@ -108,3 +110,16 @@ def test_protocol(name):
             assert metric.build().numbers is not None
         except WeightsMissing as error:
             assert "run `videopred weights fetch" in str(error)
+
+
+@pytest.mark.parametrize("name", config.shipped("ablations"))
+def test_ablation(name):
+    """Every cell can be built, is within the budget, and is told apart from the others by its settings."""
+    ablation = config.load(Ablation, "ablations", name)
+    assert config.from_dict(Ablation, config.to_dict(ablation)) == ablation
+    assert ablation.question.endswith("?")
+    with_all = work(ablation, "cpu")
+    runs = [load(cell, ablation, with_all) for cell in ablation.cells]
+    check_parameters(ablation, [with_all.parameters(run) for run in runs])
+    assert len({fingerprint(run, ablation, with_all.protocol) for run in runs}) == len(runs)
+    assert {run.recipe.format for run in runs} == {Protocol.load(ablation.protocol).recipe.format}

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HELD = [("videopred", "", "**/*.*"), ("datasets", "recipes/", "**/*.toml"), ("eval/protocols", "protocols/", "*.toml")]
+HELD += [("eval/ablations", "ablations/", "*.toml")]
 
 
 def python(code: str, *places: Path, cwd: Path) -> str:
@@ -56,9 +57,11 @@ import videopred
 from videopred import config
 from videopred.data import Recipe
 from videopred.evaluation import Protocol
+from videopred.sweep import Ablation
 from videopred.training import RunConfig
 assert videopred.__file__.startswith(PLACE), videopred.__file__
-for folder, cls in ("presets", RunConfig), ("recipes", Recipe), ("protocols", Protocol):
+for folder, cls in ("presets", RunConfig), ("recipes", Recipe), ("protocols", Protocol), \
+        ("ablations", Ablation):
     for name in config.shipped(folder):
         assert config.load(cls, folder, name).name == name
     print(folder, *config.shipped(folder))
@@ -71,6 +74,7 @@ except FileNotFoundError as error:
 """
     *lines, message = python(code.replace("PLACE", repr(str(installed))), installed, cwd=empty_folder).splitlines()
     expected = {"presets": "videopred/configs", "recipes": "datasets", "protocols": "eval/protocols"}
+    expected |= {"ablations": "eval/ablations"}
     for line, (folder, source) in zip(lines, expected.items(), strict=True):
         assert line.split() == [folder, *sorted(path.stem for path in (ROOT / source).glob("*.toml"))]
     assert "moving-mnist-small: no such checkpoint" in message

@@ -22,7 +22,7 @@ from typing import NoReturn
 from videopred import __version__, allocator
 from videopred.config import ConfigError
 
-COMMANDS = ("train", "rollout", "eval", "table", "data", "show", "list", "weights", "bench")
+COMMANDS = ("train", "rollout", "eval", "table", "data", "show", "list", "weights", "bench", "sweep")
 
 USER_ERRNO = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.EISDIR, errno.ENOTDIR}
 USER_ERRNO |= {errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP}

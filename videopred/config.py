@@ -26,6 +26,7 @@ FOLDERS = {
     "presets": (PACKAGE / "configs",),
     "recipes": (PACKAGE / "recipes", CHECKOUT / "datasets"),
     "protocols": (PACKAGE / "protocols", CHECKOUT / "eval" / "protocols"),
+    "ablations": (PACKAGE / "ablations", CHECKOUT / "eval" / "ablations"),
 }
 
 
@@ -55,7 +56,7 @@ def at_most(config: Any, **limits: float) -> None:
 
 
 def shipped(folder: str) -> list[str]:
-    """Names of the files of `folder` ("presets", "recipes", "protocols") that come with videopred, sorted."""
+    """Names of the files of `folder` ("presets", "recipes", ...) that come with videopred, sorted."""
     return sorted({path.stem for place in FOLDERS[folder] for path in place.glob("*.toml")})
 
 

@@ -8,9 +8,13 @@ import torch
 
 from videopred.codecs import Codec
 from videopred.codecs.resnet import ResNetCodecConfig
+from videopred.codecs.staged import StagedCodecConfig
+from videopred.spatial.convnext import ConvNeXtConfig
+from videopred.spatial.ssm2d import SSM2DConfig, SSM2DMixerConfig
 
 CHANNELS, FEATURES, OUTPUTS = 3, 6, 2
-SMALL = {"encoder_widths": (4, 8), "decoder_widths": (4, 8), "num_groups": 2}  # of the fields a member may have
+# of the fields a member may have
+SMALL = {"encoder_widths": (4, 8), "decoder_widths": (4, 8), "num_groups": 2, "widths": (4, 8)}
 MEMBERS = [
     member(**{key: SMALL[key] for key in SMALL if key in {field.name for field in dataclasses.fields(member)}})
     for member in typing.get_args(Codec) or (Codec,)
@@ -20,6 +24,10 @@ MORE = [
         encoder_widths=(4, 4, 8), decoder_widths=(4, 8, 8), encoder_blocks=2, decoder_blocks=2, num_groups=1, patch=2
     ),
     ResNetCodecConfig(encoder_widths=(8,), decoder_widths=(4,), num_groups=2, activation="gelu"),
+    StagedCodecConfig(
+        widths=(4, 6, 8), depth=2, patch=1, stem_kernel_size=5, spatial=SSM2DConfig(num_states=2, kernel_size=2)
+    ),
+    StagedCodecConfig(widths=(4,), patch=3, spatial=ConvNeXtConfig(mixer=SSM2DMixerConfig(num_states=2))),
 ]
 
 

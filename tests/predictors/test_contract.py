@@ -13,7 +13,9 @@ from videopred.predictors import Predictor
 from videopred.predictors.actions import ActionsConfig
 from videopred.predictors.heads import FlowConfig, TransportConfig
 from videopred.predictors.pixel import PixelConfig
+from videopred.predictors.simvp import SimVPConfig
 from videopred.predictors.stack import StackConfig
+from videopred.spatial.convnext import ConvNeXtConfig
 from videopred.spatial.resnet import ResNetConfig
 
 FORMAT = Format(channels=1, height=8, width=12, num_actions=3)
@@ -24,8 +26,30 @@ CASES = {
     "pixel": PIXEL,
     "pixel-flow": dataclasses.replace(PIXEL, head=FlowConfig(reach=2.0)),
     "pixel-transport": dataclasses.replace(PIXEL, head=TransportConfig(radius=1), moments_weight=0.1),
+    "simvp": SimVPConfig(num_frames=2, codec=CODEC, features=6, width=8, depth=2, spatial=ConvNeXtConfig(ratio=1)),
     "pixel-paper": dataclasses.replace(PIXEL, reduction="paper", stack=dataclasses.replace(STACK, norm="pre")),
 }
+# Tests whose rule a member does not keep. Its docstring says so too, and its own tests hold what holds in its place.
+EXEMPT = {
+    SimVPConfig: {
+        "test_losses_of_chunks_add_up_to_the_loss_of_the_whole_and_so_do_gradients": "a block lies in one chunk",
+        "test_the_loss_is_of_predictions_under_teacher_forcing": "the loss is of whole blocks",
+        "test_an_action_changes_the_frame_it_leads_to_and_nothing_before": "it is unconditional",
+        "test_missing_and_impossible_actions_are_refused": "it is unconditional",
+        "test_a_long_rollout_keeps_the_size_of_its_state": "the rest of a block waits in the state",
+    }
+}
+
+
+@pytest.fixture(autouse=True)
+def exempt(request):
+    config = request.node.callspec.params.get("config") if hasattr(request.node, "callspec") else None
+    if reason := EXEMPT.get(type(config), {}).get(request.node.originalname):
+        pytest.skip(reason)
+
+
+def test_exemptions_name_tests():
+    assert {name for reasons in EXEMPT.values() for name in reasons} <= set(globals())
 
 
 def test_every_member_has_a_case():
@@ -124,8 +148,14 @@ def test_inputs_are_fed_and_targets_stay_true(predictor):
     as_if, want_state = predictor.reconstruct(dataclasses.replace(whole, frames=other), noise=noise)
     assert_close((frames, state), (as_if, want_state))
     assert not torch.allclose(frames[:, 2:], predictor.reconstruct(whole, noise=noise)[0][:, 2:])
+
+
+def test_the_loss_is_of_predictions_under_teacher_forcing(predictor):
     if hasattr(predictor, "compare"):
-        assert_close(predictor(whole, inputs=other, noise=noise)[0], predictor.compare(frames, whole)[0])
+        whole, noise = clip(5), noise_of(predictor, 2, 5)
+        inputs = -whole.frames
+        frames, _ = predictor.reconstruct(whole, inputs=inputs, noise=noise)
+        assert_close(predictor(whole, inputs=inputs, noise=noise)[0], predictor.compare(frames, whole)[0])
 
 
 def test_inputs_of_a_chunk_leave_the_waiting_frame(predictor):

@@ -7,18 +7,33 @@ import pytest
 import torch
 
 from videopred.spatial import Spatial
+from videopred.spatial.attention import AttentionConfig
+from videopred.spatial.convnext import ConvNeXtConfig, DepthwiseConfig
+from videopred.spatial.efficientmod import EfficientModConfig
+from videopred.spatial.glu import GLUConfig
 from videopred.spatial.resnet import ResNetConfig
+from videopred.spatial.ssm2d import SSM2DConfig, SSM2DMixerConfig
 from videopred.spatial.standard import StandardConfig
 
 WIDTH = 8
-SMALL = {"num_groups": 4}  # of the fields a member may have
+SMALL = {"num_groups": 4, "num_heads": 2, "num_states": 3}  # of the fields a member may have
 MEMBERS = [
     member(**{key: SMALL[key] for key in SMALL if key in {field.name for field in dataclasses.fields(member)}})
     for member in typing.get_args(Spatial) or (Spatial,)
 ]
 MORE = [
     ResNetConfig(num_groups=2, kernel_size=2, activation="relu", squeeze_excite=True),
+    ResNetConfig(num_groups=2, kernel_size=(5, 1), activation="swish"),
     StandardConfig(num_groups=2, activation="swish", squeeze_excite=True),
+    GLUConfig(kernel_size=3, gate_kernel_size=2),
+    ConvNeXtConfig(mixer=DepthwiseConfig(kernel_size=4), ratio=1, layer_scale=1.0),
+    EfficientModConfig(ratio=1, kernel_size=4, layer_scale=1.0),
+    EfficientModConfig(ratio=2, kernel_size=3, fuse="sum", layer_scale=1.0),
+    ConvNeXtConfig(mixer=SSM2DMixerConfig(num_states=2, directions=2), layer_scale=1.0),
+    SSM2DConfig(num_states=2, num_systems=8, directions=2, numbers="complex", kernel_size=3),
+    SSM2DConfig(num_states=2, num_systems=4, directions=1, coupling="one_way"),
+    SSM2DConfig(num_states=2, num_systems=1, numbers="complex", coupling="none"),
+    AttentionConfig(num_heads=1, head_size=4, ratio=1),
 ]
 
 

@@ -113,3 +113,16 @@ def test_a_run_shorter_than_its_warm_up_is_no_error():
     for schedule in ("cosine", "paper_cosine", "constant"):
         config = dataclasses.replace(CONFIG, schedule=schedule)
         assert all(0 <= learning_rate(config, step, 5) <= 0.1 for step in range(5))
+
+
+def test_a_part_may_ask_for_a_multiple_of_the_rate():
+    class Slow(torch.nn.Linear):
+        def learning_rates(self):
+            return [(self.weight, 0.1)]
+
+    slow, fast = Slow(2, 2), torch.nn.Linear(2, 2)
+    model = torch.nn.Sequential(slow, fast)
+    for decay in "matrices", "all":
+        made = groups(model, dataclasses.replace(CONFIG, decay=decay))
+        factors = {id(p): group["factor"] for group in made for p in group["params"]}
+        assert factors == {id(p): 0.1 if p is slow.weight else 1.0 for p in model.parameters()}

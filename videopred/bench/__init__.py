@@ -11,9 +11,10 @@ round, for the speed of a machine drifts. A row's `shape` says on what, so that 
 Members
     scan        the recurrence against naive loops, torch's associative_scan, and copying
     data        the generator and the loader: frames per second
+    spatial     spatial blocks at equal width, and the kernel of ssm2d against its recurrence
     rollout     time of a step and resident memory, early and late in a long rollout
 
 To add one: a module here, and its name below.
 """
 
-NAMES = ("scan", "data", "rollout")
+NAMES = ("scan", "spatial", "data", "rollout")

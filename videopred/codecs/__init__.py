@@ -12,5 +12,6 @@ union below. `tests/codecs/test_contract.py` then tests it like every other.
 """
 
 from videopred.codecs.resnet import ResNetCodecConfig
+from videopred.codecs.staged import StagedCodecConfig
 
-Codec = ResNetCodecConfig
+Codec = ResNetCodecConfig | StagedCodecConfig

@@ -7,7 +7,8 @@ revisit.py   frames whose pose was seen in the context against the others: does 
 runner.py    evaluate(): protocol -> rollouts -> metrics, in one pass
 cost.py      parameters, FLOPs and time of a predictor
 result.py    the JSON object, the .npz beside it, written whole or not at all
-table.py     results -> text, markdown or CSV
+table.py     results -> text, markdown or CSV; cells.py: numbers and columns of it
+sweep_table.py  the result of a sweep -> text or markdown
 """
 
 from videopred.evaluation.protocol import Protocol

@@ -109,7 +109,7 @@ class TrivialRow(Row):
 class ModelRow(Row):
     def __init__(self, predictor, protocol: Protocol, device: torch.device, name: str, role: str = "model"):
         super().__init__(name, protocol, role, 1 if predictor.noise_shape() is None else protocol.samples)
-        self.predictor, self.clock = predictor, Clock(device)
+        self.predictor, self.clock = predictor, Clock(device, getattr(predictor, "block", 1))
         self.flops: int | None = None
 
     def take(self, clip: Clip, truth: Tensor, sample: int, bar: tqdm) -> Tensor:

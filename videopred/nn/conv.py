@@ -13,13 +13,13 @@ Activation = Literal["relu", "gelu", "swish", "elu"]
 _CUT = 0.87962566103423978
 
 
-def same_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def same_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int = 1) -> Tensor:
     """Cross-correlation of stride 1, (n, c, h, w) -> (n, c', h, w); kernel k pads (k-1)//2 before and k//2 after."""
     height, width = weight.shape[-2:]
     if height % 2 and width % 2:
-        return functional.conv2d(x, weight, bias, padding=(height // 2, width // 2))
+        return functional.conv2d(x, weight, bias, padding=(height // 2, width // 2), groups=groups)
     pad = ((width - 1) // 2, width // 2, (height - 1) // 2, height // 2)
-    return functional.conv2d(functional.pad(x, pad), weight, bias)
+    return functional.conv2d(functional.pad(x, pad), weight, bias, groups=groups)
 
 
 class Conv(nn.Module):
@@ -33,6 +33,19 @@ class Conv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return same_conv(x, self.weight, self.bias)
+
+
+class DepthwiseConv(nn.Module):
+    """A `same_conv` of each channel by itself, (n, width, h, w) -> the same shape; LeCun-normal weights, zero bias."""
+
+    def __init__(self, width: int, kernel_size: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, 1, kernel_size, kernel_size))
+        self.bias = nn.Parameter(torch.zeros(width))
+        variance_scaling_(self.weight, 1.0, kernel_size**2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return same_conv(x, self.weight, self.bias, groups=len(self.weight))
 
 
 def variance_scaling_(weight: Tensor, scale: float, fan_in: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Normalisation within one frame, epsilon 1e-6 as in the papers' code, statistics at least in float32."""
+"""Normalisation within one frame, epsilon 1e-6 as in ConvS5's code, statistics at least in float32."""
 
 import torch
 from torch import Tensor, nn
@@ -26,14 +26,15 @@ class GroupNorm(nn.GroupNorm):
 class LayerNorm(nn.Module):
     """Over the channels of each pixel, (n, c, h, w)."""
 
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, epsilon: float = EPSILON):
         super().__init__()
+        self.epsilon = epsilon
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Tensor) -> Tensor:
         pixels = at_least_float32(x.movedim(1, -1))  # channels-last memory makes this view free
-        normed = functional.layer_norm(pixels, self.weight.shape, self.weight, self.bias, EPSILON)
+        normed = functional.layer_norm(pixels, self.weight.shape, self.weight, self.bias, self.epsilon)
         return normed.movedim(-1, 1).to(x.dtype)
 
 

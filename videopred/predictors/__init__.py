@@ -13,11 +13,14 @@
   clip add up to the loss of the whole.
 - `inputs` (b, t, c, h, w) are fed in place of the true frames; the targets stay true.
 - Nothing here draws random numbers: `noise` is handed in.
+- `block` (optional) is how many frames one pass predicts, where that is more than one; `predict` still gives one.
+- A member that cannot keep one of these rules says which and why in its docstring, and the contract test by name.
 
 To add one: a file with a frozen config dataclass (`kind`, fields, `build(format)`) above the module, and its config in
 the union below. `tests/predictors/test_contract.py` then tests it like every other.
 """
 
 from videopred.predictors.pixel import PixelConfig
+from videopred.predictors.simvp import SimVPConfig
 
-Predictor = PixelConfig
+Predictor = PixelConfig | SimVPConfig

@@ -17,6 +17,7 @@ from videopred.config import at_least, at_most
 from videopred.nn.conv import Conv
 from videopred.nn.norm import at_least_float32
 from videopred.predictors.actions import ActionsConfig
+from videopred.predictors.frame_loss import frame_loss, true_frames
 from videopred.predictors.heads import DirectConfig, Head
 from videopred.predictors.stack import StackConfig
 
@@ -82,11 +83,7 @@ class PixelPredictor(nn.Module):
             raise ValueError("a clip of 1 frame leaves nothing to predict; give clips of at least 2 frames")
         true = self._pixels(clip)[:, clip.num_frames - predicted.shape[1] :]
         total = len(true) * length  # all frames to predict, in this chunk and its sisters
-        l1, l2 = (size(predicted - true).mean((-3, -2, -1)).sum() / total for size in (torch.abs, torch.square))
-        loss, metrics = self.l1_weight * l1 + (1 - self.l1_weight) * l2, {"l1": l1.detach(), "l2": l2.detach()}
-        if self.moments_weight:
-            moments = (_moments(predicted) / _moments(true) - 1).square().sum() / total
-            loss, metrics["moments"] = loss + self.moments_weight * moments, moments.detach()
+        loss, metrics = frame_loss(predicted, true, total, self.l1_weight, self.moments_weight)
         if self.reduction == "paper":
             loss = loss * (self.format.width * self.format.channels)
         return loss, metrics
@@ -134,17 +131,4 @@ class PixelPredictor(nn.Module):
         return self.mix(latents.flatten(0, 1)).unflatten(0, frames.shape[:2])
 
     def _pixels(self, clip: Clip) -> Tensor:
-        frames = clip.pixels(self.mix.weight.dtype)
-        wanted = (self.format.channels, self.format.height, self.format.width)
-        if frames.shape[2:] != wanted:
-            raise ValueError(
-                f"frames of (channels, height, width) {tuple(frames.shape[2:])}: this model takes {wanted}; "
-                f"use a recipe of that format"
-            )
-        return frames
-
-
-def _moments(frames: Tensor) -> Tensor:
-    """Mean intensity in 0..1 and its mean square over the pixels of each frame, (b, t, 2); a black frame has 1e-4."""
-    intensity = frames.add(1).div(2)
-    return torch.stack([intensity.mean((-3, -2, -1)), intensity.square().mean((-3, -2, -1))], -1) + 1e-4
+        return true_frames(clip, self.format, self.mix.weight.dtype)

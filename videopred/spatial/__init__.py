@@ -7,9 +7,24 @@ To add one: a file with a frozen config dataclass (`kind`, fields, `build(width)
 the union below. `tests/spatial/test_contract.py` then tests it like every other.
 """
 
+from videopred.spatial.attention import AttentionConfig
+from videopred.spatial.convnext import ConvNeXtConfig
+from videopred.spatial.efficientmod import EfficientModConfig
+from videopred.spatial.glu import GLUConfig
 from videopred.spatial.half_glu import HalfGLUConfig
 from videopred.spatial.identity import IdentityConfig
 from videopred.spatial.resnet import ResNetConfig
+from videopred.spatial.ssm2d import SSM2DConfig
 from videopred.spatial.standard import StandardConfig
 
-Spatial = ResNetConfig | StandardConfig | HalfGLUConfig | IdentityConfig
+Spatial = (
+    ResNetConfig
+    | StandardConfig
+    | GLUConfig
+    | HalfGLUConfig
+    | ConvNeXtConfig
+    | SSM2DConfig
+    | EfficientModConfig
+    | AttentionConfig
+    | IdentityConfig
+)

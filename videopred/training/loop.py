@@ -124,7 +124,7 @@ def update(
     generator = torch.Generator().manual_seed(seed)
     rate = learning_rate(settings.optimizer, step, settings.steps)
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["factor"]
     optimizer.zero_grad(set_to_none=True)
     predictor.train()
     totals: dict[str, torch.Tensor] = {}

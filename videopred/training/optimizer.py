@@ -51,12 +51,22 @@ def learning_rate(config: OptimizerConfig, step: int, total: int) -> float:
 
 
 def groups(module: nn.Module, config: OptimizerConfig) -> list[dict]:
-    """Parameter groups with and without decay, in the order of `module.named_parameters()`."""
-    parameters = dict(module.named_parameters())
-    if config.decay == "all":
-        return [{"params": list(parameters.values()), "weight_decay": config.weight_decay}]
-    spared = {id(p) for part in module.modules() if hasattr(part, "no_decay") for p in part.no_decay()}  # type: ignore[operator]
-    spared |= {id(p) for p in parameters.values() if p.dim() <= 1}
-    decayed = [p for p in parameters.values() if id(p) not in spared]
-    kept = [p for p in parameters.values() if id(p) in spared]
-    return [{"params": decayed, "weight_decay": config.weight_decay}, {"params": kept, "weight_decay": 0.0}]
+    """Parameter groups with and without decay, each in the order of `module.named_parameters()`.
+
+    A part's `learning_rates()` names those of its parameters that learn at a multiple of the rate, the `factor` of
+    their groups.
+    """
+    parts = list(module.modules())
+    slow = [pair for part in parts if hasattr(part, "learning_rates") for pair in part.learning_rates()]  # type: ignore[operator]
+    factors = {id(p): factor for p, factor in slow}
+    spared = {id(p) for part in parts if hasattr(part, "no_decay") for p in part.no_decay()}  # type: ignore[operator]
+    found: dict[tuple[bool, float], list[nn.Parameter]] = {(True, 1.0): []}
+    if config.decay == "matrices":
+        found[False, 1.0] = []
+    for p in module.parameters():
+        decayed = config.decay == "all" or (p.dim() > 1 and id(p) not in spared)
+        found.setdefault((decayed, factors.get(id(p), 1.0)), []).append(p)
+    return [
+        {"params": members, "weight_decay": config.weight_decay if decayed else 0.0, "factor": factor}
+        for (decayed, factor), members in found.items()
+    ]

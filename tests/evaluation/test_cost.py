@@ -1,0 +1,61 @@
+"""What is counted as work, and how time is shared by the frames of a block."""
+
+import math
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from videopred.evaluation.cost import Clock, flops_per_frame
+from videopred.spatial.attention import AttentionConfig
+from videopred.spatial.ssm2d import SSM2DMixerConfig
+
+
+class Once(nn.Module):
+    """Predicts by one spatial block."""
+
+    def __init__(self, inner: nn.Module, block: int = 1):
+        super().__init__()
+        self.inner, self.block = inner, block
+
+    def predict(self, state, action=None, noise=None):
+        return self.inner(state), state
+
+
+@torch.no_grad()
+def count(predictor: nn.Module, frames: torch.Tensor) -> int:
+    return flops_per_frame(predictor, frames, None, None, len(frames))
+
+
+def test_fourier_transforms_are_counted():
+    """There and back of 8 channels at twice the side; the kernel is not, once it is known."""
+    predictor, frames = Once(SSM2DMixerConfig().build(8)), torch.randn(3, 8, 6, 10)
+    with torch.no_grad():
+        predictor.predict(frames)
+    points = 12 * 20
+    assert count(predictor, frames) == pytest.approx(2 * 8 * 2.5 * points * math.log2(points), rel=1e-3)
+
+
+def test_attention_is_counted():
+    frames, pixels, width, inner = torch.randn(2, 16, 3, 4), 12, 16, 2 * 8
+    block = AttentionConfig(num_heads=2, head_size=8, ratio=2).build(width)
+    maps = 3 * inner * width + inner * width + 2 * 2 * width * width
+    assert count(Once(block), frames) == 2 * pixels * maps + 2 * 2 * pixels * pixels * inner
+
+
+def test_frames_of_a_block_share_its_cost():
+    inner, frames = nn.Conv2d(4, 4, 3, padding=1), torch.randn(2, 4, 5, 5)
+    assert count(Once(inner, block=5), frames) * 5 == count(Once(inner), frames) == 2 * 25 * 9 * 16
+
+
+def test_frames_of_a_block_share_its_time():
+    def frames():
+        for i in range(8):
+            if i % 4 == 0:
+                time.sleep(0.02)
+            yield torch.zeros(2, 1, 1, 1)
+
+    clock = Clock(torch.device("cpu"), block=4)
+    assert len(list(clock.steps(frames(), 8))) == 8
+    assert 5 <= clock.report()["step_ms"] < 20
