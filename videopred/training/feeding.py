@@ -139,7 +139,9 @@ class ClosedLoopConfig:
         return loss, {name: sum(share * metrics[name] for share, (_, metrics) in zip(shares, losses)) for name in names}
 
 
-def _go_on(predictor: Any, newest: Tensor, state: tuple, clip: Clip, start: int, stop: int) -> tuple[list[Tensor], tuple]:
+def _go_on(
+    predictor: Any, newest: Tensor, state: tuple, clip: Clip, start: int, stop: int
+) -> tuple[list[Tensor], tuple]:
     """Frames `start`..`stop` - 1, each predicted from the one before, the first from the last of `newest` (b t c h w)."""
     frames, memory = [newest[:, -1:]], state[1]
     for t in range(start, stop):
