@@ -41,9 +41,12 @@ def test_rates_follow_from_times(monkeypatch):
     assert (loader.ratio_to, loader.ratio) == ("generator", pytest.approx(2.0))
 
 
-def test_the_recipes_are_read(monkeypatch):
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_recipes_and_files_are_read(monkeypatch):
     monkeypatch.setattr(bench, "RECIPES", (("moving-mnist-small", 3),))
-    monkeypatch.setattr(bench, "BATCH", 1)
+    for name, value in (("BATCH", 1), ("RECORDINGS", 2), ("LENGTH", 5), ("WINDOW", 3), ("CALL", 1)):
+        monkeypatch.setattr(bench, name, value)
     rows = list(bench.rows(True, None))
-    assert [row.name for row in rows] == ["generator", "loader"]
+    files = ["generator", "0 workers", "1 workers", "2 workers"]
+    assert [row.name for row in rows] == ["generator", "loader", *files, *files]
     assert all(row.figures["frames_per_second"] > 0 for row in rows)

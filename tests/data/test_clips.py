@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from videopred.data import ClipsConfig, loader
+from videopred.config import from_dict, to_dict
+from videopred.data import ClipsConfig, Recipe, loader
 from videopred.data.split import NoClips
 
 ACTIONS = ("forward", "left", "right")
@@ -144,6 +145,8 @@ def test_stride_and_actions(tmp_path):
         ({"stride": 2, "action_pool": "last"}, "is for actions"),
         ({"fps": 5.0, "actions": ACTIONS, "action_pool": "stack"}, "a fixed number of frames"),
         ({"stride": 0}, "stride = 0: must be at least 1"),
+        ({"fps": -1.0}, "fps = -1.0: must be at least 0"),
+        ({"fps": float("inf")}, "fps = inf: must be at most 1000"),
         ({"image_size": (0, 4)}, "image_size"),
         ({"actions": ("a", "a")}, "two have the same name"),
         ({"test_share": 1.5}, "test_share = 1.5"),
@@ -152,6 +155,18 @@ def test_stride_and_actions(tmp_path):
 def test_senseless_recipes_are_refused(keys, message):
     with pytest.raises(ValueError, match=message):
         recipe(Path(), **keys)
+
+
+def test_sizes_as_a_file_gives_them():
+    table = {"kind": "clips", "root": "x", "image_size": [8, 12], "fps": 5}
+    config = from_dict(Recipe, table)
+    assert (config.format.height, config.format.width, config.fps) == (8, 12, 5.0)
+    assert from_dict(Recipe, to_dict(config)) == config
+    assert from_dict(Recipe, table | {"image_size": 9}).size == (9, 9)
+    with pytest.raises(ValueError, match="image_size"):
+        from_dict(Recipe, table | {"image_size": "9"})
+    with pytest.raises(ValueError, match="channels = 2: must be one of 1, 3"):
+        from_dict(Recipe, table | {"channels": 2})
 
 
 def test_masked_actions_stay_masked(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,24 @@ def test_faults_are_kept_but_not_those_of_the_moment(folder, read, monkeypatch):
     assert read.count("text.npz") == 1 and read.count("gone.npz") == 2
     save(folder / "nowhere.npz", 8)
     assert lengths(open_index(folder)) == ALL | {"gone.npz": 8, "nowhere.npz": 8}
+
+
+def test_what_may_not_be_read_is_said(folder, monkeypatch):
+    open_zip, scan = zipfile.ZipFile, os.scandir
+
+    def refuse(place, allowed, **keys):
+        if str(place).endswith(("/2.npz", "/1")):
+            raise PermissionError(13, "Permission denied", str(place))
+        return allowed(place, **keys)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("zipfile.ZipFile", lambda place, **keys: refuse(place, open_zip, **keys))
+        [reason] = open_index(folder).reasons
+    assert reason == "cannot be read: Permission denied"
+    assert lengths(open_index(folder)) == ALL
+    monkeypatch.setattr(os, "scandir", lambda place: refuse(place, scan))
+    with pytest.raises(ValueError, match="/1: cannot be searched: Permission denied"):
+        open_index(folder)
 
 
 def test_a_build_that_ends_early_goes_on_where_it_was(folder, read, monkeypatch):

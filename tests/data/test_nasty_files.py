@@ -159,6 +159,16 @@ def test_resampling_and_actions(tmp_path):
     assert clip.actions.tolist() == [*range(10)]
 
 
+def test_actions_beside_a_video_must_be_as_many(tmp_path):
+    encode(tmp_path / "a.mkv", numbered(10), "ffv1", "bgr0")
+    np.savez(tmp_path / "a.npz", actions=np.zeros(11, np.int32))
+    with pytest.raises(ValueError, match=r"a\.mkv: actions have shape \(11,\); the clip has 10 frames"):
+        recipe(tmp_path, 16, actions=("a",)).build("train", 2)
+    (tmp_path / "a.npz").write_text("hello")
+    with pytest.raises(ValueError, match=r"a\.mkv: .*a\.npz: damaged, or not an \.npz file"):
+        recipe(tmp_path, 16, actions=("a",)).build("train", 2)
+
+
 def test_arrays_have_no_times(tmp_path):
     np.savez(tmp_path / "a.npz", video=numbered(5))
     with pytest.raises(ValueError, match=r"a\.npz: does not say when its frames are shown; leave out fps = 5"):

@@ -27,6 +27,7 @@ from videopred.data.split import SPLITS, NoClips, Split, require_index, require_
 from videopred.data.tracks import Tracks
 
 Pool = Literal["", "last", "stack"]
+MOST_FPS = 1000
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class ClipsConfig:
     actions: tuple[str, ...] = ()
     missing_actions: Literal["refuse", "zeros"] = "refuse"
     stride: int = 1
-    fps: float = 0
+    fps: float = 0.0
     action_pool: Pool = ""
     float_range: Literal["", "0..1", "0..255"] = ""
     broken: Literal["refuse", "skip"] = "refuse"
@@ -64,6 +65,8 @@ class ClipsConfig:
 
     def __post_init__(self):
         at_least(self, image_size=1, stride=1, fps=0, seed=0)
+        if self.fps > MOST_FPS:
+            raise ValueError(f"fps = {self.fps}: must be at most {MOST_FPS}")
         if not 0 <= self.test_share <= 1:
             raise ValueError(f"test_share = {self.test_share}: must be in 0..1")
         if len(set(self.actions)) < len(self.actions):

@@ -6,7 +6,7 @@ clip, together they see what one process with their total batch size sees, and t
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def batches(
     workers: int = 0,
     rank: int = 0,
     world: int = 1,
-) -> Iterator[Clip]:
+) -> Generator[Clip]:
     """Endless batches of `batch_size` clips (per rank), uint8; the first is the one after `position` batches.
 
     Shuffled, a dataset that has `window` gives another window of a recording for each epoch.
@@ -55,7 +55,7 @@ def batches(
     return _read(loader)
 
 
-def _read(loader: DataLoader) -> Iterator[Clip]:
+def _read(loader: DataLoader) -> Generator[Clip]:
     try:
         yield from loader
     except ValueError as error:

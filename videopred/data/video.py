@@ -141,7 +141,8 @@ class _Picture:
 
     def __call__(self, frame: av.VideoFrame) -> np.ndarray:
         alpha = any(component.is_alpha for component in frame.format.components) or frame.format.name == "pal8"
-        picture = self.convert(frame, format="rgba" if alpha else "rgb24").to_ndarray()
+        # by one thread: for small frames it takes longer to start others, in every call, than to convert
+        picture = self.convert(frame, format="rgba" if alpha else "rgb24", threads=1).to_ndarray()
         picture = opaque(picture) if alpha else picture
         return np.ascontiguousarray(np.rot90(picture, _quarters(frame)))
 

@@ -73,7 +73,7 @@ class VideoWriter(WholeFile):
         padded = np.pad(frame, ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0)), mode="edge")
         picture = av.VideoFrame.from_ndarray(padded, format="rgb24")
         return self.convert(
-            picture, format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
+            picture, format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG, threads=1
         )
 
 
