@@ -56,7 +56,7 @@ def test_two_cells(files, capsys, empty_folder):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Does the block matter? blocks: preset debug, the preset's number of updates; protocol")
     names = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
-    assert names == ["", "GLU", "SSM", "copy-last-frame", "blank", "mean-image"]
+    assert names == ["", "GLU", "SSM", "copy-last-frame", "mean-of-context", "blank", "mean-image"]
     heading, glu, *_ = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| "))
     values = dict(zip(heading, glu, strict=True))
     assert values["updates"] == "4" and int(values["parameters"].replace(",", "")) > 100
