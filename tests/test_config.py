@@ -196,6 +196,14 @@ def test_a_union_is_loaded_from_a_file(files):
         (["name='a = b'"], {"name": "a = b"}),
         (["model.memory.rate=1"], {"model": Model(widths=(4,), memory=Looped(rate=1.0))}),
         (["model.memory.kind=gated"], {"model": Model(widths=(4,), memory=Gated())}),
+        (
+            ["model.memory={kind='looped', rate=2.0}", "model.memory.kind=gated"],
+            {"model": Model(widths=(4,), memory=Gated())},
+        ),
+        (
+            ["model.memory={kind='gated', kernel_size=5}", "model.memory.kind=gated"],
+            {"model": Model(widths=(4,), memory=Gated(kernel_size=5))},
+        ),
         (['model.memory={kind="gated", kernel_size=5}'], {"model": Model(widths=(4,), memory=Gated(kernel_size=5))}),
         (["model.widths=[1, 2]", "model.bias=true"], {"model": Model(widths=(1, 2), bias=True)}),
     ],

@@ -245,6 +245,8 @@ def _override(raw: dict[str, Any], text: str) -> None:
         raw = raw.setdefault(name, {})
         if not isinstance(raw, dict):
             raise ConfigError(f"{text!r}: {'.'.join(parents[: i + 1])} is a value, not a table")
+    if last == "kind" and raw.get(last, parsed) != parsed:
+        raw.clear()  # settings of the kind that was
     raw[last] = parsed
 
 

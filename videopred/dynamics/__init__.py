@@ -4,8 +4,10 @@ A member maps a sequence of feature maps to another of the same shape and carrie
 
     forward(x: (b, t, c, h, w), state=None) -> (y: (b, t, c, h, w), state)
 
-- `state=None` is the start of a clip. The state is a (nested) tuple of batch-first tensors or one such tensor, float32
-  for recurrent sums, of constant size unless the member says otherwise. `forward` never changes the state it is given.
+- `state=None` is the start of a clip. The state is a (nested) tuple of batch-first tensors or one such tensor: float32
+  sums, int64 counts. `forward` never changes the state it is given. Exempt, for reasons that stand in their modules:
+  the state of `paper_transformer` grows up to a limit (all others have constant size), and the cache of `transformer`
+  keeps the precision it was computed in.
 - Whole clip = any chunks = frame by frame, with the state carried; y_t depends on x_1..x_t of the same clip only.
 - `no_decay()` (optional) lists the parameters that weight decay must leave alone.
 

@@ -67,7 +67,7 @@ def random_log_step(num: int, low: float = 0.001, high: float = 0.1) -> Tensor:
 def discretise(lambda_re: Tensor, lambda_im: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
     """Zero-order hold: A_bar and the factor (A_bar - 1) / Lambda that turns B into B_bar.
 
-    Eigenvalues (p,), step (..., p) -> (..., p, 2) each: a step may differ between clips, times and pixels. Broadcasts.
+    Eigenvalues (p,), step (..., p) -> (..., p, 2) each, broadcast: a step may differ between clips, times and pixels.
     """
     growth, angle = lambda_re * step, lambda_im * step
     real, imag = torch.exp(growth) * torch.cos(angle), torch.exp(growth) * torch.sin(angle)

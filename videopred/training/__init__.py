@@ -69,3 +69,12 @@ class RunConfig:
     training: TrainingConfig
     recipe: Recipe = config.named("recipes")
     name: str = ""
+
+    def __post_init__(self):
+        dynamics = getattr(getattr(self.predictor, "stack", None), "dynamics", None)
+        window = getattr(dynamics, "window", None)
+        if window is not None and window < self.training.context:
+            raise ValueError(
+                f"predictor.stack.dynamics.window = {window}: must be at least training.context = "
+                f"{self.training.context}, or the model never sees all of the context"
+            )
