@@ -132,15 +132,21 @@ class ClosedLoopConfig:
         torch.clear_autocast_cache()  # it may hold weights cast without gradient
         frames, _ = _go_on(predictor, (passed or [predicted.detach()])[-1], state, clip, start, start + length)
         parts = [(predicted, context + 1), (torch.cat(frames, 1), start + length)]
-        losses = [predictor.compare(part, clip.slice(0, stop)) for part, stop in parts]
+        totals = [predictor.compare(part, clip.slice(0, stop)) for part, stop in parts]
         shares = [part.shape[1] / (context + length) for part, _ in parts]
-        loss = sum(share * loss for share, (loss, _) in zip(shares, losses))
-        names = losses[0][1]
-        return loss, {name: sum(share * metrics[name] for share, (_, metrics) in zip(shares, losses)) for name in names}
+        return _weighted([loss for loss, _ in totals], shares), {
+            name: _weighted([metrics[name] for _, metrics in totals], shares) for name in totals[0][1]
+        }
 
 
-def _go_on(predictor: Any, newest: Tensor, state: tuple, clip: Clip, start: int, stop: int) -> tuple[list[Tensor], tuple]:
-    """Frames `start`..`stop` - 1, each predicted from the one before, the first from the last of `newest` (b t c h w)."""
+def _weighted(parts: list[Tensor], shares: list[float]) -> Tensor:
+    return torch.stack([share * part for share, part in zip(shares, parts)]).sum()
+
+
+def _go_on(
+    predictor: Any, newest: Tensor, state: tuple, clip: Clip, start: int, stop: int
+) -> tuple[list[Tensor], tuple]:
+    """Frames `start`..`stop` - 1, each predicted from the one before, the first from the last of `newest` (b t ...)."""
     frames, memory = [newest[:, -1:]], state[1]
     for t in range(start, stop):
         action = None if clip.actions is None else clip.actions[:, t]
