@@ -78,7 +78,7 @@ def test_a_short_run_does_not_replace_a_whole_one(model, tmp_path, capsys):
 def test_interrupted(model, tmp_path, capsys):
     model.interrupt = True
     assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json"]) == 130
-    assert "interrupted; here.json was not written" in capsys.readouterr().err
+    assert "interrupted; no result was written" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
 
 

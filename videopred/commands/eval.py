@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from videopred import config
 from videopred.commands import device
 
 RESULTS = Path("eval") / "results"
@@ -18,9 +19,17 @@ def add(subparsers: Any) -> None:
         "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame).",
     )
     parser.add_argument(
-        "checkpoint", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name"
+        "checkpoint", nargs="?", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name"
     )
     parser.add_argument("protocol", metavar="PROTOCOL", help="a shipped name, or a path to a TOML file")
+    parser.add_argument(
+        "--predictions",
+        type=Path,
+        metavar="PATH",
+        help="in place of a checkpoint, with --targets: clips that somebody predicted (.npz with `fake` as TECO writes "
+        "them, .npy, videos, or a folder of them), which hold context and horizon, or the horizon alone",
+    )
+    parser.add_argument("--targets", type=Path, metavar="PATH", help="the true clips (.npz: `real`), in the same order")
     parser.add_argument("--clips", type=int, metavar="N", help="the first N clips in place of the protocol's number")
     parser.add_argument("--samples", type=int, metavar="S", help="rollouts per clip in place of the protocol's number")
     parser.add_argument(
@@ -44,34 +53,56 @@ def add(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-
-    from videopred import checkpoint
-    from videopred.evaluation import Protocol, evaluate
-    from videopred.evaluation.result import require_writable
     from videopred.evaluation.table import render
 
-    protocol = Protocol.load(args.protocol)
-    loaded = checkpoint.load(args.checkpoint, device.device(args.device))
-    out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples)
-    require_writable(out)
+    of_files = args.predictions is not None or args.targets is not None
+    if (args.checkpoint is None) != of_files or (args.predictions is None) != (args.targets is None):
+        raise config.ConfigError("give CHECKPOINT PROTOCOL, or --predictions PATH --targets PATH PROTOCOL")
     try:
-        result = evaluate(
-            loaded.predictor,
-            protocol,
-            num_clips=args.clips,
-            samples=args.samples,
-            batch_size=args.batch_size,
-            checkpoint={"name": loaded.name, "hash": loaded.hash, "step": loaded.step, "config": loaded.config},
-            progress=True,
-            save_clips=args.save_clips,
-        )
+        result, out = (_files if of_files else _checkpoint)(args)
     except KeyboardInterrupt:
-        print(f"videopred: interrupted; {out} was not written", file=sys.stderr)
+        print("videopred: interrupted; no result was written", file=sys.stderr)
         return 130
     result.save(out)
     print(render([result.data], args.format))
     print(f"videopred: result in {out}, arrays in {out.with_suffix('.npz')}", file=sys.stderr)
     return 0
+
+
+def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path]:
+    from videopred import checkpoint
+    from videopred.evaluation import Protocol, evaluate
+    from videopred.evaluation.result import require_writable
+
+    protocol = Protocol.load(args.protocol)
+    loaded = checkpoint.load(args.checkpoint, device.device(args.device))
+    out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples)
+    require_writable(out)
+    result = evaluate(
+        loaded.predictor,
+        protocol,
+        num_clips=args.clips,
+        samples=args.samples,
+        batch_size=args.batch_size,
+        checkpoint={"name": loaded.name, "hash": loaded.hash, "step": loaded.step, "config": loaded.config},
+        progress=True,
+        save_clips=args.save_clips,
+    )
+    return result, out
+
+
+def _files(args: argparse.Namespace) -> tuple[Any, Path]:
+    from videopred.evaluation import Protocol, evaluate_files
+    from videopred.evaluation.result import require_writable
+
+    if args.clips is not None or args.samples is not None or args.save_clips is not None:
+        raise config.ConfigError(
+            "--clips, --samples and --save-clips are for a checkpoint; files are scored as they are"
+        )
+    protocol = Protocol.load(args.protocol)
+    out = args.out or default_out(args.predictions.stem, protocol.name, None, None)
+    require_writable(out)
+    return evaluate_files(args.predictions, args.targets, protocol, progress=True), out
 
 
 def default_out(checkpoint: str, protocol: str, clips: int | None, samples: int | None) -> Path:

@@ -4,6 +4,7 @@ protocol.py  every choice that changes a number, as a frozen dataclass read from
 trivial.py   the four predictions that need no model
 shuffled.py  the model under the actions of other clips: does it hear them?
 revisit.py   frames whose pose was seen in the context against the others: does it remember?
+files.py     evaluate_files(): the same for clips that lie in files
 runner.py    evaluate(): protocol -> rollouts -> metrics, in one pass
 cost.py      parameters, FLOPs and time of a predictor
 result.py    the JSON object, the .npz beside it, written whole or not at all
@@ -11,8 +12,9 @@ table.py     results -> text, markdown or CSV; cells.py: numbers and columns of 
 sweep_table.py  the result of a sweep -> text or markdown
 """
 
+from videopred.evaluation.files import evaluate_files
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.result import Result
 from videopred.evaluation.runner import evaluate
 
-__all__ = ["Protocol", "Result", "evaluate"]
+__all__ = ["Protocol", "Result", "evaluate", "evaluate_files"]

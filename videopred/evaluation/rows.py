@@ -43,11 +43,13 @@ class Row:
 
         A metric that refuses the frames is given up with its reason; the others go on.
         """
-        context, true = truth.split([self.protocol.context, self.protocol.horizon], 1)
+        context, true = truth[:, : -self.protocol.horizon], truth[:, -self.protocol.horizon :]
         for metric, accumulator in self.metrics.items():
             if metric not in self.reasons and len(clip_ids):
                 try:
                     if getattr(metric, "context", "out") == "in":
+                        if context.shape[1] < self.protocol.context:
+                            raise ValueError("its clips begin with the context frames, which are not given")
                         accumulator.update(torch.cat([context, predicted], 1), truth, clip_ids, sample)
                     else:
                         accumulator.update(predicted, true, clip_ids, sample)

@@ -129,7 +129,8 @@ def _document(block: Block, heading: str, render) -> str:
     tables += [revisit.table(block.rows, metric, block.protocol["revisit"]) for metric in tested]
     for title, table in tables:
         parts.append(f"{heading.format(title)}\n{render(table)}")
-    parts.append(render(_costs(block)))
+    costs = _costs(block)
+    parts += [render(costs)] if len(costs) > 1 else []
     notes = _notes(block)
     return "\n\n".join(parts + ["\n".join(notes)] * bool(notes))
 
@@ -207,6 +208,8 @@ def _gain(own: dict, rivals: list[dict], metric: str, windows: list[str], width:
 def _costs(block: Block) -> Table:
     table = [["", "parameters", "GFLOP/frame", "ms/step", "batch", "frames/s", "device"]]
     for row, device in zip(block.models, block.devices, strict=True):
+        if row["step_ms"] is None:  # frames from a file
+            continue
         cost = [f"{row['parameters']:,}", f"{row['flops_per_frame'] / 1e9:.4g}", f"{row['step_ms']:.3g}"]
         table.append([row["name"], *cost, str(row["batch_size"]), f"{row['frames_per_second']:.4g}", device])
     return table
@@ -215,6 +218,7 @@ def _costs(block: Block) -> Table:
 def _notes(block: Block) -> list[str]:
     notes = _shared_notes(block)
     for row in block.rows:
+        notes += [f"warning: {row['name']}: {text}" for text in row.get("warnings", [])]
         if row["failed_clips"]:
             clips = ", ".join(f"{clip} (from frame {frame})" for clip, frame in list(row["failed_clips"].items())[:5])
             more = f" and {len(row['failed_clips']) - 5} more" if len(row["failed_clips"]) > 5 else ""

@@ -1,0 +1,86 @@
+"""Rollouts that somebody has in files, one clip at a time: what `videopred eval --predictions` and `--targets` take.
+
+A path is a file or a folder of files: .npz as TECO's code, `rollout` or `eval --save-clips` writes it (`real`, `fake`),
+.npy, a video, a folder of pictures. Frames come as they are stored, uint8 or floating.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from videopred.data import npz, pictures, recording, video
+from videopred.data.array import KEYS, arrays
+
+Side = Literal["fake", "real"]
+LOSSY = (*video.SUFFIXES, ".jpg", ".jpeg")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A clip in a file: `frames` (t, h, w, c) as stored; `id` and `sample` where the file names them."""
+
+    frames: np.ndarray
+    id: str
+    sample: int
+
+
+class RolloutFiles:
+    """The clips of a path in the order of its files; `side` is the array of an .npz that is wanted first.
+
+    Raises ValueError that names the file if it is missing, damaged or holds no frames.
+    """
+
+    def __init__(self, path: Path, side: Side):
+        recording.require(path)
+        self.path, self.side = path, side
+        single = path.is_file() or bool(pictures.names([entry.name for entry in path.iterdir()]))
+        self.files = [path] if single else [path / place.path for place in recording.search(path)]
+        self.counts = [self._count(file) for file in self.files]
+        if not self.files:
+            raise ValueError(f"{path}: holds no clips; give .npz, .npy or video files, or a folder of them")
+
+    @property
+    def lossy(self) -> str:
+        """Name of a file whose frames are not what was predicted, but what a codec left of it; or ""."""
+        return next((file.name for file in self.files if file.name.lower().endswith(LOSSY)), "")
+
+    def __len__(self) -> int:
+        return sum(self.counts)
+
+    def __iter__(self) -> Iterator[Stored]:
+        for file, count in zip(self.files, self.counts, strict=True):
+            for i in range(count):
+                yield self._stored(file, i) if _arrayed(file) else Stored(_whole(file), self._id(file), 0)
+
+    def _stored(self, path: Path, index: int) -> Stored:
+        with arrays(path) as file:
+            values = file.frames((self.side, *KEYS))
+            _, length, *_ = npz.clips_shape(path, values)
+            frames = npz.span(path, values, index, 0, length)
+            name, sample = _nth(file.small("clip_ids"), index), _nth(file.small("sample"), index)
+        return Stored(frames, f"{self._id(path)}/{index}" if name is None else str(name), int(sample or 0))
+
+    def _count(self, path: Path) -> int:
+        if not _arrayed(path):
+            return 1
+        with arrays(path) as file:
+            return npz.clips_shape(path, file.frames((self.side, *KEYS)))[0]
+
+    def _id(self, file: Path) -> str:
+        return file.name if file == self.path else str(file.relative_to(self.path))
+
+
+def _arrayed(path: Path) -> bool:
+    return path.suffix.lower() in recording.ARRAYS
+
+
+def _nth(array: np.ndarray | None, index: int) -> Any:
+    """What an array says of clip `index`; a single value is said of all."""
+    return None if array is None else array.reshape(-1)[index if array.size > 1 else 0]
+
+
+def _whole(path: Path) -> np.ndarray:
+    return np.concatenate(list(recording.first(path, 0, 1 << 30)))
