@@ -37,9 +37,11 @@ def test_rows(tiny, monkeypatch):
 
 
 @pytest.mark.parametrize("order", bench.ORDERS, ids=str)
-def test_a_pass_gives_the_gradient_of_everything(tiny, order):
-    gradients = bench._both(bench.BLOCKS["ssm2d"](64), 2, order)()
-    assert len(gradients) == 1 + 8 and all(g.abs().max() > 0 for g in gradients)
+@pytest.mark.parametrize("name", bench.BLOCKS)
+def test_a_pass_gives_the_gradient_of_everything(tiny, order, name):
+    block = bench.BLOCKS[name](64)
+    gradients = bench._both(block, 2, order)()
+    assert len(gradients) == 1 + len(list(block.parameters())) and all(g.abs().max() > 0 for g in gradients)
     assert gradients[0].shape == (2, 64, 3, 3)
 
 

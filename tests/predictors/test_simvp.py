@@ -12,6 +12,7 @@ from videopred.predictors.simvp import SimVPConfig
 from videopred.rollout import rollout
 from videopred.spatial.glu import GLUConfig
 from videopred.training import RunConfig
+from videopred.training.feeding import ClosedLoopConfig, ScheduledSamplingConfig, TeacherForcingConfig
 
 FORMAT = Format(channels=1, height=4, width=6)
 CODEC = ResNetCodecConfig(encoder_widths=(4, 8), decoder_widths=(4, 8), num_groups=2)
@@ -134,3 +135,19 @@ def test_its_preset_trains_and_rolls_out():
     assert losses[2] < losses[0]
     ahead = rollout(predictor, predictor.observe(batch.slice(0, 5)))
     assert all(next(ahead).abs().max() <= 1 for _ in range(12))
+
+
+@pytest.mark.parametrize(
+    "feeding",
+    [
+        TeacherForcingConfig(),
+        ScheduledSamplingConfig(min_context=4, max_context=5),
+        ClosedLoopConfig(warmup=0.0, min_context=3, max_context=4, min_horizon=5, max_horizon=6),
+    ],
+    ids=lambda feeding: feeding.kind,
+)
+def test_it_learns_under_every_feeding(predictor, feeding):
+    loss, metrics = feeding.loss(predictor.float(), clip(10), 0.7, torch.Generator().manual_seed(0))
+    loss.backward()
+    assert loss.isfinite() and {"l1", "l2"} <= metrics.keys()
+    assert all(p.grad.abs().max() > 0 for p in predictor.parameters())

@@ -91,7 +91,9 @@ def kernels(rounds: int) -> Iterator[Row]:
 
 def _both(block: nn.Module, frames: int, order: torch.memory_format) -> Callable[[], object]:
     """One forward and backward pass: from a given gradient of the output to those of the input and all parameters."""
-    block = block.to(memory_format=order)  # type: ignore[call-overload]
+    for p in block.parameters():
+        if p.dim() == 4:  # `block.to` would also turn pairs, of five axes, and fail
+            p.data = p.data.to(memory_format=order)
     x, grad = (torch.randn(frames, WIDTH, SIDE, SIDE).to(memory_format=order) for _ in range(2))
     leaves = [x.requires_grad_(), *block.parameters()]
     return lambda: torch.autograd.grad(block(x), leaves, grad)
