@@ -122,6 +122,16 @@ def test_table(model, tmp_path, capsys):
     assert cli.main(["table", "mine.toml"]) == 2
 
 
+def test_table_of_files_of_one_name(model, capsys):
+    for out in ("a/result.json", "b/result.json"):
+        assert cli.main(["eval", "one", "mine.toml", "--out", out]) == 0
+    capsys.readouterr()
+    assert cli.main(["table", "a/result.json", "b/result.json", "b/result.json"]) == 0
+    out = capsys.readouterr().out
+    for name in ("one [a/result.json]  ", "one [b/result.json]  ", "one [b/result.json] [2]  "):
+        assert out.count(f"\n{name}") == 3  # two metrics and the costs
+
+
 def test_the_same_arithmetic_whatever_the_caller_set(model, tmp_path):
     """Not even the default dtype of the caller changes the numbers."""
     torch.set_default_dtype(torch.float64)

@@ -1,12 +1,13 @@
 """Result files: complete, without NaN, written whole or not at all."""
 
 import json
+import resource
 
 import numpy as np
 import pytest
 
 from videopred.evaluation import evaluate
-from videopred.evaluation.result import plain, read, require_writable, write
+from videopred.evaluation.result import Result, plain, read, require_writable, write
 
 
 def test_what_is_written_is_what_was_measured(protocol, predictor, tmp_path):
@@ -39,6 +40,50 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write(path, fill)
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_the_old_pair(protocol, predictor, tmp_path):
+    p = protocol()
+    result = evaluate(predictor(p), p)
+    path = result.save(tmp_path / "r.json")
+    before = {name: (tmp_path / name).read_bytes() for name in ("r.json", "r.npz")}
+    sizes = sorted(len(data) for data in before.values())
+    other = Result(result.data | {"checkpoint": {"name": "x"}}, {k: v * 2 for k, v in result.arrays.items()})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for size in (100, sum(sizes) // 2):  # neither file fits; only the smaller one does
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            with pytest.raises(OSError, match="File too large") as error:
+                other.save(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert error.value.filename == str(path)
+        assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_what_is_not_quite_a_result_is_named(protocol, predictor, tmp_path):
+    p = protocol()
+    path = evaluate(predictor(p), p).save(tmp_path / "r.json")
+    for keys, value, message in (
+        (["rows"], [], "it has no rows"),
+        (["rows"], [3], r"rows\[0\] is not a table"),
+        (["rows"], {"a": 1}, "it has no rows"),
+        (["rows", 0, "metrics"], None, r"rows\[0\] has no metrics"),
+        (["rows", 1, "metrics"], {"psnr": {}}, r"rows\[1\].metrics has no ssim"),
+        (["rows", 0, "metrics", "psnr"], {}, "psnr has no mean"),
+        (["rows", 0, "metrics", "psnr", "windows", "1"], 3, "psnr.windows.1 is not a table"),
+        (["rows", 0, "step_ms"], "fast", "has no step_ms"),
+        (["rows", 0, "frames_per_second"], None, "has no frames_per_second"),
+        (["protocol", "hash"], 5, "protocol has no hash"),
+        (["environment"], "cpu", "it has no environment"),
+    ):
+        data = part = json.loads(path.read_text())
+        for key in keys[:-1]:
+            part = part[key]
+        part[keys[-1]] = value
+        (tmp_path / "other.json").write_text(json.dumps(data))
+        with pytest.raises(ValueError, match=f"other.json: not a result .*{message}"):
+            read(tmp_path / "other.json")
 
 
 def test_nan_becomes_null():

@@ -43,6 +43,35 @@ def test_models_share_the_trivial_rows(results):
     assert len(cells(same, "good [one]")) == len(cells(same, "good [two]")) == 5
 
 
+def test_no_row_hides_another(results):
+    """As many rows as were given, whatever the files and the models are called; each with its own number."""
+    good, dim = (result["rows"][0]["metrics"]["psnr"]["mean"] for result in results)
+    for names, labels, want in (
+        (["m", "m"], ["a", "a"], ["m [a]", "m [a] [2]"]),
+        (["m", "m"], (), ["m", "m [2]"]),
+        (["m [b]", "m"], ["a", "b"], ["m [b]", "m"]),
+        (["blank", "mean-image"], ["a", "b"], ["blank [a]", "mean-image [b]"]),
+        (["blank", "blank"], (), ["blank [2]", "blank [3]"]),
+    ):
+        named = [
+            result | {"rows": [result["rows"][0] | {"name": name}, *result["rows"][1:]]}
+            for result, name in zip(results, names, strict=True)
+        ]
+        block = table.blocks(named, labels)[0]
+        assert [row["name"] for row in block.models] == want
+        shown = table._entries(block, "psnr")
+        assert len(shown) == 6 and [shown[name]["mean"] for name in want] == [good, dim]
+
+
+def test_a_model_named_like_a_trivial_row_keeps_its_numbers(protocol, predictor):
+    p = protocol()
+    result = evaluate(predictor(p), p, checkpoint={"name": "blank"})
+    assert [row["name"] for row in result.data["rows"]].count("blank") == 1
+    assert result.data["rows"][0]["name"] == "blank (model)"
+    assert (result.arrays["blank (model)/psnr/values"] == 100).all()
+    assert (result.arrays["blank/psnr/values"] < 100).all()
+
+
 def test_markdown(results):
     lines = table.render(results, "markdown").splitlines()
     psnr = lines.index("|  | frame 1 | 1-20 | 1-22 |")

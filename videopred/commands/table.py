@@ -1,6 +1,7 @@
 """`videopred table`: results of `videopred eval`, side by side."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,5 +28,11 @@ def run(args: argparse.Namespace) -> int:
     from videopred.evaluation.table import render
 
     results = [read(path) for path in args.results]
-    print(render(results, args.format, [path.stem for path in args.results], across_protocols=args.across_protocols))
+    print(render(results, args.format, labels(args.results), across_protocols=args.across_protocols))
     return 0
+
+
+def labels(paths: Sequence[Path]) -> list[str]:
+    """What tells results of one checkpoint apart: the files' stems, or their paths where stems are equal."""
+    stems = [path.stem for path in paths]
+    return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, paths, strict=True)]

@@ -1,10 +1,10 @@
 """A result: one JSON object in full (docs: eval/README.md), and the (clip, sample, frame) arrays in an .npz beside it.
 
-Both files are written under another name and then renamed, the JSON last: where there is a result it is whole.
+Both files are written in full under other names, and only then renamed, the JSON last: what is there is whole, and a
+full disk leaves the old pair.
 """
 
 import json
-import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +16,19 @@ import torch
 
 from videopred import __version__
 from videopred.data import whole_file
+from videopred.data.whole_file import WholeFile
 from videopred.evaluation.protocol import Protocol
 from videopred.metrics import Metric, Score, SetScore
+
+# What is read of a result's parts by those who make tables of it, and its type.
+NUMBER = int | float | None
+PROTOCOL = {"name": str, "hash": str, "recipe": dict, "split": str, "quantise": str}
+PROTOCOL |= dict.fromkeys(("num_clips", "context", "horizon", "samples"), int)
+ROW = {"name": str, "clips": int, "samples": int, "metrics": dict, "failed_clips": dict, "parameters": int}
+ROW |= dict.fromkeys(("flops_per_frame", "step_ms", "frames_per_second"), NUMBER)
+COST = {"flops_per_frame": int | float, "frames_per_second": int | float, "batch_size": int}  # of what was timed
+CELL = {"mean": NUMBER, "stderr": NUMBER}
+METRIC = CELL | {"windows": dict, "better": str, "unit": str, "per_frame": list}
 
 
 @dataclass(frozen=True)
@@ -32,23 +43,52 @@ class Result:
         path = Path(path)
         require_writable(path)
         text = json.dumps(self.data, indent=1, allow_nan=False) + "\n"
-        write(path.with_suffix(".npz"), lambda file: np.savez_compressed(file, **cast(dict[str, Any], self.arrays)))
-        write(path, lambda file: file.write(text.encode()))
+        with WholeFile(path) as whole, WholeFile(path.with_suffix(".npz")) as arrays:
+            whole.temporary.write_text(text)
+            with open(arrays.temporary, "wb") as file:
+                np.savez_compressed(file, **cast(dict[str, Any], self.arrays))
         return path
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """The JSON object of a result file. Raises ValueError if the file is not one."""
+    """The JSON object of a result file, with all that tables need. Raises ValueError if the file is not one."""
     try:
         data = json.loads(Path(path).read_text())
-        complete = all(key in data for key in ("protocol", "checkpoint", "environment", "rows")) and data["rows"]
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON ({error}); give a file that `videopred eval` wrote") from error
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
-    if not complete:
-        raise ValueError(f"{path}: not a result; give a file that `videopred eval` wrote")
+    try:
+        _check(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: not a result ({error}); give a file that `videopred eval` wrote") from error
     return data
+
+
+def _check(data: Any) -> None:
+    _require(data, {"protocol": dict, "checkpoint": dict, "environment": dict, "rows": list}, "it")
+    _require(data["environment"], {"device": str}, "environment")
+    _require(data["protocol"], PROTOCOL, "protocol")
+    if not data["rows"]:
+        raise ValueError("it has no rows")
+    for i, row in enumerate(data["rows"]):
+        _require(row, ROW, f"rows[{i}]")
+        _require(row, COST if row["step_ms"] is not None else {}, f"rows[{i}]")
+        _require(row["metrics"], dict.fromkeys(data["rows"][0]["metrics"], dict), f"rows[{i}].metrics")
+        for metric, numbers in row["metrics"].items():
+            where = f"rows[{i}].metrics.{metric}"
+            _require(numbers, METRIC if "windows" in numbers else CELL, where)
+            for window, cell in numbers.get("windows", {}).items():
+                _require(cell, CELL, f"{where}.windows.{window}")
+
+
+def _require(table: Any, kinds: dict[str, Any], where: str) -> None:
+    """Raises ValueError unless `table` is one that has these keys, each with a value of its kind."""
+    if not isinstance(table, dict):
+        raise ValueError(f"{where} is not a table")
+    for key, kind in kinds.items():
+        if key not in table or not isinstance(table[key], kind):
+            raise ValueError(f"{where} has no {key}, or of another type")
 
 
 def require_writable(path: Path) -> None:
@@ -59,16 +99,9 @@ def require_writable(path: Path) -> None:
 
 
 def write(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
-    """A file that appears whole or not at all: filled under a temporary name, flushed to disk, renamed."""
-    temporary = _temporary(path)
-    try:
-        with open(temporary, "wb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """A file that appears whole or not at all; `fill` is handed the open file. Raises OSError that names `path`."""
+    with WholeFile(path) as whole, open(whole.temporary, "wb") as file:
+        fill(file)
 
 
 def entry(metric: Metric, score: Score, protocol: Protocol, groups: list[float]) -> dict[str, Any]:
@@ -129,7 +162,3 @@ def environment(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "platform": platform.platform(),
     }
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -69,7 +69,9 @@ def evaluate(
     checkpoint = checkpoint or {}
     was_training = predictor.training
     predictor.eval()
-    model = ModelRow(predictor, protocol, device, checkpoint.get("name") or "model")
+    name = checkpoint.get("name") or "model"
+    name = f"{name} (model)" if name in TRIVIAL else name  # rows and arrays are found by name
+    model = ModelRow(predictor, protocol, device, name)
     misled = ModelRow(predictor, protocol, device, f"{model.name} (shuffled actions)", "shuffled actions")
     models = [model, misled] if shuffled.tells(protocol, predictor.format.num_actions) else [model]
     trivial = [TrivialRow(name, protocol) for name in TRIVIAL]

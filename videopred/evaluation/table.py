@@ -7,6 +7,7 @@ shuffled actions; where the protocol has a revisit test, its table; then the cos
 
 import csv
 import io
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -44,18 +45,16 @@ class Block:
 def blocks(
     results: Sequence[dict[str, Any]], labels: Sequence[str] = (), *, across_protocols: bool = False
 ) -> list[Block]:
-    """Results grouped by protocol; models of equal name are told apart by `labels` (one per result).
+    """Results grouped by protocol; models of equal name are told apart by `labels` (one per result), or by a number.
 
     Raises ValueError if the results are of more than one protocol, unless `across_protocols`.
     """
     found: dict[str, Block] = {}
-    names = [result["rows"][0]["name"] for result in results]
-    for i, result in enumerate(results):
-        models = [row for row in result["rows"] if row is result["rows"][0] or row.get("role") == "shuffled actions"]
-        trivial = [row for row in result["rows"] if row not in models]
-        if names.count(names[i]) > 1 and labels:
-            told = f"{names[i]} [{labels[i]}]"
-            models = [row | {"name": told + row["name"].removeprefix(names[i])} for row in models]
+    for result, told in zip(results, _names(results, labels), strict=True):
+        own, *others = result["rows"]
+        models = [own, *(row for row in others if row.get("role") == "shuffled actions")]
+        trivial = [row for row in others if row.get("role") != "shuffled actions"]
+        models = [row | {"name": told + row["name"].removeprefix(own["name"])} for row in models]
         devices = [result["environment"]["device"]] * len(models)
         empty = Block(result["protocol"], [], trivial, [])
         block = found.setdefault(result["protocol"]["hash"], empty)
@@ -70,6 +69,20 @@ def blocks(
             f"{'; '.join(differing[:3])}); --across-protocols prints one table for each"
         )
     return list(found.values())
+
+
+def _names(results: Sequence[dict[str, Any]], labels: Sequence[str]) -> list[str]:
+    """What each result's model is called in its block: never as another row is, or one would hide the other."""
+    own = [(result["protocol"]["hash"], result["rows"][0]["name"]) for result in results]
+    taken = {(key, row["name"]) for result, (key, _) in zip(results, own, strict=True) for row in result["rows"][1:]}
+    found = []
+    for i, (key, name) in enumerate(own):
+        if labels and (own.count((key, name)) > 1 or (key, name) in taken):
+            name = f"{name} [{labels[i]}]"
+        numbered = (f"{name} [{number}]" if number > 1 else name for number in itertools.count(1))
+        found.append(next(name for name in numbered if (key, name) not in taken))
+        taken.add((key, found[-1]))
+    return found
 
 
 def render(
