@@ -79,4 +79,4 @@ def start():
 @pytest.fixture
 def files():
     """Names and bytes of all clips in a folder."""
-    return lambda folder: {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*.npz"))}
+    return lambda folder: {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.glob("*/*/*.npz"))}

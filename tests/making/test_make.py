@@ -107,6 +107,7 @@ def test_interrupted_it_says_what_is_kept_and_leaves_nothing_half_done(
     process = start(*COMMAND, "--workers", 2)
     wait_for(lambda: clips("clips") >= 3)
     os.kill(process, number)
+    os.kill(process, number)  # as `timeout` does
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130
     kept = clips("clips")
     assert 3 <= kept < 22

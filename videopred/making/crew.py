@@ -59,6 +59,7 @@ def work(do: Callable[[Part], Iterable[T]], parts: Sequence[Part], workers: int)
 
 def _work(do: Callable[[Part], Iterable[T]], parts: Sequence[Part], connection: Connection) -> None:
     os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     asked = multiprocessing.parent_process()
     assert asked is not None

@@ -54,7 +54,7 @@ def make(plan: Plan, workers: int | None = None) -> Made:
     and then leaves a folder that the same call completes.
     """
     source, counts, root = plan.source, plan.counts, plan.folder
-    with files.own(root):
+    with files.own(root), _hearing_sigterm():
         files.claim(root, source, files.versions(plan.engines))
         files.sweep(root)
         parts, wanted = _missing(root, counts), sum(counts.values())
@@ -62,7 +62,6 @@ def make(plan: Plan, workers: int | None = None) -> Made:
         start = time.monotonic()
         try:
             with (
-                _hearing_sigterm(),
                 closing(
                     crew.work(functools.partial(_record, source, root), parts, workers or os.cpu_count() or 1)
                 ) as done,
@@ -118,16 +117,20 @@ def _settle(root: Path) -> None:
 
 @contextmanager
 def _hearing_sigterm() -> Iterator[None]:
-    """SIGTERM as Ctrl-C; Python hears signals in its main thread only."""
+    """SIGTERM as Ctrl-C. What comes after the first of either is not heard: stopping in order takes a few seconds.
+
+    (`timeout` and terminals tell a process and its group, and so twice.) Python hears signals in its main thread only.
+    """
 
     def stop(number: int, frame: object) -> NoReturn:
+        for heard in before:
+            signal.signal(heard, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop)
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM) if main}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
