@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from videopred import config
 from videopred.config import ConfigError
@@ -74,6 +75,26 @@ def test_clips_of_a_folder_are_copied_whole(empty_folder):
     plan = plan_for("theirs.toml", folder=Path("copy"))
     assert isinstance(plan.source, Copy) and plan.counts == {"train": 2}
     assert make(plan, 2).frames == 14
+
+
+def test_recordings_of_any_length_are_copied_whole_with_their_actions(empty_folder):
+    random = np.random.default_rng(0)
+    for split, name, length in ("train", "a", 5), ("train", "b", 9), ("train", "c", 6), ("test", "a", 4):
+        path = Path(f"theirs/{split}/0/{name}.npz")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        frames = random.integers(256, size=(length, 8, 12, 3)).astype(np.uint8)
+        np.savez_compressed(path, video=frames, actions=np.arange(length) % 3, pose=random.random((length, 2)))
+    Path("theirs.toml").write_text('kind = "clips"\nroot = "theirs"\nimage_size = 4\nactions = ["a", "b", "c"]\n')
+    made = make(plan_for("theirs.toml", folder=Path("copy")), 2)
+    assert (made.clips, made.frames) == (4, 24)
+    theirs, ours = (config.load(Recipe, "recipes", "theirs.toml", overrides) for overrides in ((), ("root=copy",)))
+    for split, lengths in ("train", (5, 9, 6)), ("test", (4,)):
+        for i, length in enumerate(lengths):
+            was, now = (recipe.build(split, 1).cut(i, 0, length) for recipe in (theirs, ours))
+            assert was.frames.shape == (length, 4, 4, 3)
+            for name in ("frames", "actions", "pose"):
+                assert torch.equal(getattr(was, name), getattr(now, name)), name
+    assert make(plan_for("theirs.toml", frames=4, folder=Path("short")), 1).frames == 16
 
 
 def test_where_there_is_nothing_to_copy_it_is_said(empty_folder):
