@@ -41,7 +41,7 @@ def test_a_folder_is_described_and_its_recipe_worked_out(tree, capsys):
     # a: 0 1 1 2; b: 0 1 1 2 -1 1; c: 0 1 1 2 -1 1 1 1 1, of 19
     assert lines[4] == "          actions unknown 10.5%, action-0 15.8%, action-1 57.9%, action-2 15.8%"
     assert lines[5] == "          pose 0.00..8.00, -1.00..-1.00"
-    assert lines[6] == "          alike 0.0% of frames and those before them"
+    assert lines[6] == "          alike 0.0% of neighbouring frames"
     assert lines[7] == "test      1 of 1 clips in 1 files read, 5 frames, 8x8 RGB, 3 actions"
     (tree / "own.toml").write_text(recipe.removeprefix("recipe    ").replace("; ", "\n"))
     assert config.load(Recipe, "recipes", "own.toml").build("train", 4)[0].frames.shape == (4, 8, 8, 3)
@@ -102,7 +102,7 @@ def test_clips_in_which_nothing_moves_are_named(empty_folder, capsys):
     write(empty_folder / "c/train/0/b.npz", np.concatenate([still[:2], noise(3, 8, 8, 3)]))
     assert check("c") == 0
     out = capsys.readouterr().out  # 4 of 4 pairs of a, and 1 of 4 of b
-    assert "alike 62.5% of frames and those before them; hardly anything moves in 1 clips: train/0/a.npz\n" in out
+    assert "alike 62.5% of neighbouring frames; 1 clips stand still: train/0/a.npz\n" in out
 
 
 def test_long_clips_are_read_in_pieces_and_counted_as_one(empty_folder, capsys, monkeypatch):

@@ -8,6 +8,7 @@ from videopred.checking.sources import Source
 from videopred.clip import Clip, Format
 
 ALIKE = 0.5  # mean difference of two frames, in grey levels of 0..255, below which they count as alike
+STILL = 0.9  # share of alike neighbours from which on a clip is said to stand still
 NAMED = 4  # clips or sizes that are told one by one
 
 
@@ -46,7 +47,7 @@ class Tally:
         self.lengths.append(self.length)
         self.ids.add(self.id)
         self.pairs, self.alike = self.pairs + self.length - 1, self.alike + self.here
-        if self.here * 2 > self.length - 1:
+        if self.length > 1 and self.here >= STILL * (self.length - 1):
             self.still.append(self.id)
 
     def lines(self) -> list[str]:
@@ -71,8 +72,8 @@ class Tally:
         if self.low is not None and self.high is not None:
             found.append(f"pose {', '.join(f'{a:.2f}..{b:.2f}' for a, b in zip(self.low, self.high))}")
         if self.pairs:
-            still = f"; hardly anything moves in {len(self.still)} clips: {_some(self.still)}" if self.still else ""
-            found.append(f"alike {self.alike / self.pairs:.1%} of frames and those before them{still}")
+            still = f"; {len(self.still)} clips stand still: {_some(self.still)}" if self.still else ""
+            found.append(f"alike {self.alike / self.pairs:.1%} of neighbouring frames{still}")
         return found
 
     def _shares(self) -> list[str]:

@@ -5,8 +5,8 @@ and horizon, as TECO's do, or the horizon alone. Which true clips they are the p
 into that of the result: two results share a table only if they were scored against the same frames.
 """
 
-import hashlib
 import dataclasses
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +98,7 @@ def scored(frames: Tensor, protocol: Protocol) -> Tensor:
 
 
 def _pair(fake: Stored, real: Stored, protocol: Protocol) -> tuple[Tensor, Tensor, bool]:
-    """Predicted frames (horizon, h, w, c), true ones (context + horizon, ...) in uint8, whether the context is there."""
+    """Predicted frames (horizon, h, w, c), true ones (context + horizon, ...), uint8; whether the context is there."""
     _require_values(fake, "predictions")
     _require_values(real, "targets")
     if not np.isfinite(real.frames).all():
@@ -130,5 +130,6 @@ def _require_values(clip: Stored, what: str) -> None:
     finite = frames[np.isfinite(frames)]
     if finite.size and not (finite.min() >= 0 and finite.max() <= 1):
         raise ValueError(
-            f"clip {clip.id}: {what} range over [{finite.min():g}, {finite.max():g}]; must be uint8, or floating in [0, 1]"
+            f"clip {clip.id}: {what} range over [{finite.min():g}, {finite.max():g}]; must be uint8, or floating in "
+            "[0, 1]"
         )
