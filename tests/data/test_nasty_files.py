@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from videopred.data import ClipsConfig
+from videopred.data import ClipsConfig, recording
 
 
 def bars(frames: int = 6, height: int = 24, width: int = 40) -> np.ndarray:
@@ -223,6 +223,45 @@ def test_a_broken_video_is_refused_or_skipped(tmp_path, capsys, make, message):
         recipe(tmp_path, 16).build("train", 2)
     assert len(recipe(tmp_path, 16, broken="skip").build("train", 2)) == 1
     assert capsys.readouterr().err.count("a.mp4") == 1
+
+
+def as_npz(path: Path) -> Path:
+    np.savez(path.with_suffix(".npz"), video=numbered(4), actions=np.zeros(4, np.int64))
+    return path.with_suffix(".npz")
+
+
+def as_packed_npz(path: Path) -> Path:
+    np.savez_compressed(path.with_suffix(".npz"), video=numbered(4))
+    return path.with_suffix(".npz")
+
+
+def as_video(path: Path) -> Path:
+    return encode(path.with_suffix(".mp4"), numbered(4), "mpeg4", "yuv420p")
+
+
+def as_picture(path: Path) -> Path:
+    path.mkdir()
+    Image.fromarray(bars(1)[0]).save(path / "0.png")
+    return path / "0.png"
+
+
+@pytest.mark.filterwarnings("ignore:Reading .* required additional header parsing")
+@pytest.mark.parametrize("make", [as_npz, as_packed_npz, as_video, as_picture])
+def test_damage_anywhere_is_said_of_the_file_or_does_no_harm(tmp_path, make):
+    file, random = make(tmp_path / "a"), np.random.default_rng(0)
+    path, good, refused = file.parent if make is as_picture else file, file.read_bytes(), 0
+    for _ in range(40):
+        content = bytearray(good)
+        for place in random.integers(0, min(len(good), 400 if random.random() < 0.5 else len(good)), 3):
+            content[place] = random.integers(256)
+        file.write_bytes(content[: random.integers(len(good))] if random.random() < 0.2 else content)
+        try:
+            for facts in recording.facts(path):
+                list(recording.frames(path, 0, facts, np.arange(facts.length)))
+        except ValueError as error:
+            assert str(error).startswith(f"{path}: ")
+            refused += 1
+    assert refused > 5
 
 
 def test_a_truncated_stream_counts_what_can_be_decoded(tmp_path):

@@ -27,7 +27,9 @@ def add(subparsers: Any) -> None:
     option("--out", type=Path, required=True, metavar="FILE", help="ends in .mp4 .webm .gif .png or .npz")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--recipe", metavar="R", help="test clips of this recipe (default: of the checkpoint's own)")
-    source.add_argument("--clip", type=Path, metavar="FILE", help="clips of a .npz or .npy file, or one video")
+    source.add_argument(
+        "--clip", type=Path, metavar="FILE", help="clips of a .npz or .npy file, a video, or a folder of pictures"
+    )
     option("--index", type=int, default=0, metavar="I", help="the first clip (default 0)")
     option("--count", type=int, default=1, metavar="N", help="clips I, I+1, ... in one file (default 1)")
     option("--context", type=int, metavar="C", help=f"frames shown (default: the checkpoint's, or {CONTEXT})")

@@ -5,6 +5,7 @@ as needed. What is returned is memory of its own, never a window into a file.
 """
 
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,7 +16,12 @@ from typing import IO
 import numpy as np
 
 KEYS = ("video", "frames", "real", "data")  # under which an .npz may hold frames, the first that there is
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)  # the last: an unknown kind of compression
+DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, EOFError),
+    NotImplementedError,  # an unknown kind of compression
+    tokenize.TokenError,  # numpy's word for some headers
+)
+ENCRYPTED = 1  # a flag of a member of a zip file
 PIECE = 1 << 22  # bytes that are held while a whole file is looked through
 
 
@@ -29,8 +35,10 @@ class Arrays:
     def __init__(self, path: Path, stack: ExitStack):
         self.path, self.stack = path, stack
         self.archive = None if path.suffix.lower() == ".npy" else stack.enter_context(zipfile.ZipFile(path))
-        names = [] if self.archive is None else self.archive.namelist()
-        self.names = [name.removesuffix(".npy") for name in names]
+        members = [] if self.archive is None else self.archive.infolist()
+        if any(member.flag_bits & ENCRYPTED for member in members):
+            raise ValueError(f"{path}: is encrypted; save it without a password")
+        self.names = [m.filename.removesuffix(".npy") for m in members if m.filename.endswith(".npy")]
 
     def frames(self, keys: tuple[str, ...] = KEYS) -> "Values":
         """The first of `keys` that there is, uint8 or floating. Raises ValueError if there is none."""

@@ -68,7 +68,7 @@ def clips_shape(path: Path, values: Values) -> tuple[int, int, int, int, int]:
             f"{path}: {values.name} have shape {shape}; must be (t, h, w, c) with c = 1, 3 or 4, (n, t, h, w, c) or "
             "(t, h, w)"
         )
-    if not math.prod(whole):
+    if min(whole) < 1:
         raise ValueError(f"{path}: {values.name} have shape {shape}; it holds none")
     return whole  # type: ignore[return-value]
 

@@ -125,6 +125,8 @@ def _stream(path: Path) -> Iterator[Any]:
             if not container.streams.video:
                 raise ValueError(f"{path}: holds no video")
             stream = container.streams.video[0]
+            if stream.codec_context is None:
+                raise ValueError(f"{path}: is coded in a way that PyAV does not know, or damaged")
             stream.codec_context.thread_count = 1  # clips are small, and each process reads one of its own
             yield stream
     except FFmpegError as error:
