@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HELD = [("videopred", "", "**/*.*"), ("datasets", "recipes/", "**/*.toml"), ("eval/protocols", "protocols/", "*.toml")]
+HELD = [
+    ("videopred", "", "**/*.*"),
+    ("datasets", "recipes/", "*.toml"),
+    ("datasets/makers", "recipes/makers/", "*.toml"),
+    ("eval/protocols", "protocols/", "*.toml"),
+]
 HELD += [("eval/ablations", "ablations/", "*.toml")]
 
 

@@ -67,7 +67,8 @@ def test_broken_files_are_named_with_the_reason(tree, capsys):
     (tree / "tree/train/0/b.npz").write_bytes(b"hello")
     write(tree / "tree/test/0/b.npz", noise(3, 8, 8, 3), actions=np.array([0, 1]))
     assert check("tree") == 2
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "skipped" not in err  # it is said once
     assert "broken    tree/train/0/b.npz: damaged, or not an .npz file" in out
     assert "broken    tree/test/0/b.npz: actions have shape (2,); the clip has 3 frames" in out
     assert "train     2 of 2 clips in 3 files read, 13 frames" in out
@@ -146,6 +147,20 @@ def test_a_folder_of_pictures(empty_folder, capsys):
         Image.fromarray(noise(8, 9, 3)).save(path)
     assert check("c/walk") == 0
     assert "stored as 8x9 RGB (1)" in capsys.readouterr().out
+
+
+def test_a_picture_that_moves_and_has_opacity(empty_folder, capsys):
+    pictures = [Image.fromarray(frame) for frame in noise(4, 8, 9, 4)]
+    pictures[0].save("a.gif", save_all=True, append_images=pictures[1:], duration=100, disposal=2)
+    assert check("a.gif", out=empty_folder / "sheet.png") == 0
+    assert capsys.readouterr().out.startswith("file      1 of 1 clips in 1 files read, 4 frames, 8x9 RGB\n")
+
+
+def test_numbers_that_can_hardly_be_actions_are_not_taken_for_such(empty_folder):
+    write(empty_folder / "c/train/a.npz", noise(3, 8, 8, 3), actions=np.array([0, 1, 10**9]))
+    for name in ("c", "c/train/a.npz"):
+        with pytest.raises(ValueError, match=f"{name}: its actions go up to 1000000000; write a recipe"):
+            check(name)
 
 
 def test_moving_mnists_test_file(empty_folder, capsys):

@@ -50,6 +50,15 @@ def test_check_ends_with_a_count_of_what_is_broken(capsys, empty_folder):
     assert out.splitlines()[-1] == "sheet     made/sheet.png"
 
 
+@pytest.mark.parametrize("option", ["--workers", "--clips", "--frames"])
+def test_make_refuses_numbers_out_of_range(option, empty_folder):
+    with pytest.raises(ValueError, match=f"{option} 0: must be at least 1"):
+        _run("make", "moving-mnist", "--out", "o", option, 0)
+    with pytest.raises(ValueError, match="--workers 99999: must be at most 1024"):
+        _run("make", "moving-mnist", "--out", "o", "--workers", 99999)
+    assert not list(empty_folder.iterdir())
+
+
 @pytest.mark.parametrize(
     "words, message",
     [

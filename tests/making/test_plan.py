@@ -68,8 +68,9 @@ def test_clips_of_a_folder_are_copied_whole(empty_folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(path, data=np.random.default_rng(0).integers(256, size=(7, 8, 8, 1)).astype(np.float32))
     Path("theirs.toml").write_text('kind = "moving_mnist_files"\nroot = "theirs"\nimage_size = 8\n')
-    with pytest.raises(ValueError, match="--out theirs: is where the recipe's own clips are"):
-        plan_for("theirs.toml", folder=Path("theirs"))
+    for inside in ("theirs", "theirs/train/copy"):
+        with pytest.raises(ValueError, match=f"--out {inside}: is where the recipe's own clips are"):
+            plan_for("theirs.toml", folder=Path(inside))
     with pytest.raises(ValueError, match="has clips of 7 frames; 8 are asked for"):
         plan_for("theirs.toml", frames=8, folder=Path("copy"))
     plan = plan_for("theirs.toml", folder=Path("copy"))

@@ -16,12 +16,15 @@ import torch
 from videopred import config
 from videopred.clip import Clip, Format
 from videopred.data import ClipsConfig, MovingMNISTFilesConfig, Recipe, array, recording
+from videopred.data.clips import Clips
 from videopred.data.facts import Facts
+from videopred.data.fit import fit
 from videopred.data.index import NONE, open_index
 from videopred.data.split import SPLITS, NoClips, Split
 
 PIECE = 1 << 25  # bytes of frames that are read at once, about
 MADE_CLIPS, MADE_FRAMES = 64, 20  # of a recipe that makes clips without end
+MOST_ACTIONS = 256  # that are believed without a recipe
 
 Size = tuple[int, int, int]  # height, width, channels
 Read = Callable[[int, int, int], Clip]
@@ -92,7 +95,7 @@ def _recorded(recipe: ClipsConfig, split: Split, clips: int | None, frames: int 
     about |= {"files": found.files, "broken": found.broken}
     if not len(found.rows):
         return Source(**about, read=_nothing, none=f"none of its {found.files} files can be used")
-    dataset = replace(recipe, broken="skip").build(split, 1)
+    dataset = Clips(replace(recipe, broken="skip"), split, 1)
     sizes = Counter(dataset.index.clips[dataset.rows][["height", "width", "channels"]].tolist())
     lengths = np.minimum(dataset.lengths, frames or dataset.max_frames)[:clips].tolist()
     return Source(**about, read=dataset.cut, lengths=lengths, total=len(dataset), stored=sizes)
@@ -100,11 +103,12 @@ def _recorded(recipe: ClipsConfig, split: Split, clips: int | None, frames: int 
 
 def _file(path: Path, clips: int | None, frames: int | None) -> Source:
     facts = recording.facts(path)
-    number = 0 if facts[0].actions is None else max(fact.most for fact in facts) + 1
+    number = 0 if facts[0].actions is None else _number(path, max(fact.most for fact in facts))
+    format = Format(1 if facts[0].channels == 1 else 3, facts[0].height, facts[0].width, number)
     return Source(
         name="file",
-        format=Format(facts[0].channels, facts[0].height, facts[0].width, number),
-        read=partial(_of_file, path, facts),
+        format=format,
+        read=partial(_of_file, path, facts, format),
         actions=tuple(map(str, range(number))),
         lengths=[min(fact.length, frames or fact.length) for fact in facts[:clips]],
         total=len(facts),
@@ -119,13 +123,13 @@ def _part(dataset: Any, index: int, start: int, frames: int) -> Clip:
     return replace(clip, **{name: x[start : start + frames] for name, x in parts.items() if x is not None})
 
 
-def _of_file(path: Path, facts: Sequence[Facts], index: int, start: int, frames: int) -> Clip:
+def _of_file(path: Path, facts: Sequence[Facts], format: Format, index: int, start: int, frames: int) -> Clip:
     steps = start + np.arange(frames)
     blocks = list(recording.frames(path, index, facts[index], steps))
     tracks = recording.read_tracks(path, index, len(facts)).at(steps)
     actions, pose = (None if track is None else torch.from_numpy(track) for track in (tracks.actions, tracks.pose))
-    pixels = torch.from_numpy(array.uint8(path, np.concatenate(blocks), "frames"))
-    return Clip(frames=pixels, actions=actions, pose=pose, id=f"{path.name}/{index}")
+    pixels = fit(array.uint8(path, np.concatenate(blocks), "frames"), format.height, format.width, format.channels)
+    return Clip(frames=torch.from_numpy(pixels), actions=actions, pose=pose, id=f"{path.name}/{index}")
 
 
 def _nothing(index: int, start: int, frames: int) -> Clip:
@@ -148,7 +152,7 @@ def worked_out(path: Path) -> Recipe:
         raise ValueError(f"{path}: holds no clip that can be read" + (f": {'; '.join(broken[:3])}" if broken else ""))
     [(size, _)] = Counter(clips[["height", "width"]].tolist()).most_common(1)
     known = clips["actions"] != NONE
-    number = int(clips["most"].max()) + 1 if known.any() else 0
+    number = _number(path, int(clips["most"].max())) if known.any() else 0
     floating = not np.isnan(clips["low"]).all()
     return ClipsConfig(
         root=str(path),
@@ -159,6 +163,13 @@ def worked_out(path: Path) -> Recipe:
         missing_actions="refuse" if known.all() or not known.any() else "zeros",
         float_range=("0..1" if np.nanmax(clips["high"]) <= 1 else "0..255") if floating else "",
     )
+
+
+def _number(path: Path, most: int) -> int:
+    """Of different actions, if the greatest is `most`. Raises ValueError if they can hardly be actions."""
+    if most >= MOST_ACTIONS:
+        raise ValueError(f"{path}: its actions go up to {most}; write a recipe if these are numbers of actions")
+    return most + 1
 
 
 def _moving_mnist(path: Path) -> bool:

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+MOST_WORKERS = 1024
+
 
 def add(subparsers: Any) -> None:
     parser = subparsers.add_parser("data", help="list, show, check and make clips (where they come from: recipes)")
@@ -78,6 +80,8 @@ def _make(args: argparse.Namespace) -> int:
 
     for option in ("clips", "frames", "workers"):
         _require_positive(args, option)
+    if args.workers and args.workers > MOST_WORKERS:
+        raise ValueError(f"--workers {args.workers}: must be at most {MOST_WORKERS}")
     made = make(plan_for(args.recipe, args.overrides, args.clips, args.frames, args.out), args.workers)
     print(made)
     return 0

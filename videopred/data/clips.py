@@ -101,7 +101,10 @@ class ClipsConfig:
 
     def build(self, split: Split, frames: int) -> "Clips":
         require_request(split, frames)
-        return Clips(self, split, frames)
+        clips = Clips(self, split, frames)
+        for reason in clips.recordings.broken:
+            tell(f"skipped: {reason}")
+        return clips
 
     def recordings(self, split: Split) -> Selection:
         """What there is for a split, usable or not. Raises NoClips if there is nothing."""
@@ -113,8 +116,8 @@ class ClipsConfig:
         if not root.is_dir():
             what = "is a file; give the folder it is in" if root.exists() else "no such folder"
             raise NoClips(
-                f"root = {self.root!r}: {what}. Put the data there (datasets/README.md says where they come from), or "
-                "name another folder as `root`"
+                f"root = {self.root!r}: {what}. Put the data there (datasets/README.md says where they come from; "
+                "`videopred data make doom-maze` records that recipe's), or name another folder as `root`"
             )
         if not any((root / name).is_dir() for name in SPLITS):
             index = open_index(root)
@@ -146,8 +149,6 @@ class Clips:
         if broken and config.broken == "refuse":
             more = f" (and {len(broken) - 1} more such files)" if len(broken) > 1 else ""
             raise ValueError(f'{broken[0]}{more}; broken = "skip" in the recipe leaves them out')
-        for reason in broken:
-            tell(f"skipped: {reason}")
         lengths = self.recordings.lengths
         self.max_frames = int(lengths.max(initial=0))
         if not self.max_frames:

@@ -112,8 +112,8 @@ def plan_for(
             f"{recipe}: no recorder makes these clips, but they can be copied, decoded and resized: --out says where to"
         )
     root = getattr(source.recipe, "root", None)
-    if root and folder.resolve() == Path(root).resolve():
-        raise ValueError(f"--out {folder}: is where the recipe's own clips are; give another folder")
+    if root and folder.resolve().is_relative_to(Path(root).resolve()):
+        raise ValueError(f"--out {folder}: is where the recipe's own clips are; give a folder outside {root}")
     return Plan(source, source.counts(clips), folder)
 
 
