@@ -21,6 +21,7 @@ class Config:
     frames: int = 3
     growth: int = 0
     seed: int = 0
+    engines = ("numpy",)
 
     def require(self):
         if self.seed == 13:

@@ -126,4 +126,4 @@ def _to_record(maker: MakerConfig, recipe: Path, clips: int | None, frames: int 
             raise ValueError(f"{recipe}: has no `root` to put clips in; give --out DIR")
         folder = Path(root)
     maker.recorder.require()
-    return Plan(maker.recorder, maker.counts(clips), folder, tuple(getattr(maker.recorder, "engines", ())))
+    return Plan(maker.recorder, maker.counts(clips), folder, maker.recorder.engines)

@@ -9,6 +9,7 @@ A recorder is a frozen dataclass with
                             with frame t leading to it, pose float32 (t, d), id "<split>/<i>"
     format                  -> clip.Format of its frames
     action_names            the names of actions 0, 1, ...
+    engines                 the packages whose versions decide what clips look like
 
 Members
     doom_maze    DeepMind Lab's maze generator and textures (labmaze), drawn by ViZDoom

@@ -75,6 +75,10 @@ class DoomMazeConfig:
     def action_names(self) -> tuple[str, ...]:
         return "forward", "left", "right"
 
+    @property
+    def engines(self) -> tuple[str, ...]:
+        return "vizdoom", "labmaze"
+
     def require(self) -> None:
         missing = [package for module, package in ENGINES.items() if importlib.util.find_spec(module) is None]
         if missing:
