@@ -155,12 +155,32 @@ def test_a_loss_that_is_no_number_stops_and_changes_nothing(value, tiny, go, str
 
 def test_weights_that_are_no_numbers_are_never_saved(tiny, go, tmp_path):
     run = tiny("training.optimizer.learning_rate=1e30", "training.optimizer.warmup_steps=0", "training.save_every=1")
-    with pytest.raises(loop.Diverged):
+    with pytest.raises(loop.Diverged, match=r"step 2: .*; nothing had been saved yet \(.*/diverged_step_00000001 was"):
         go(run, tmp_path)
+    assert visible(tmp_path) == {"config.toml", "metrics.jsonl", "diverged_step_00000001"}
     for step in checkpoint.steps(tmp_path):
         assert all(
             tensor.isfinite().all() for tensor in checkpoint.read_tensors(step / "training.safetensors").values()
         )
+
+
+def test_the_last_good_checkpoint_is_not_pruned_before_its_successor_is_known_good(tiny, go, tmp_path, monkeypatch):
+    run, honest = tiny("training.save_every=1", "training.keep=1"), TeacherForcingConfig.loss
+
+    def broken(*args):
+        loss, metrics = honest(*args)
+        return loss * float("nan"), metrics
+
+    monkeypatch.setattr(TeacherForcingConfig, "loss", nth(honest, 5, broken))
+    with pytest.raises(
+        loop.Diverged, match=r"the last good .*/step_00000004 \(.*/diverged_step_00000005 was set aside"
+    ):
+        go(run, tmp_path)
+    assert [step.name for step in checkpoint.steps(tmp_path)] == ["step_00000004"]
+    monkeypatch.setattr(TeacherForcingConfig, "loss", broken)
+    with pytest.raises(loop.Diverged, match=r"step_00000004 \(and cannot be gone on from\)"):
+        go(run, tmp_path)  # no second one is lost: perhaps what is wrong is new
+    assert [step.name for step in checkpoint.steps(tmp_path)] == ["step_00000004"]
 
 
 def test_a_gradient_that_is_no_number_changes_no_weight(tiny, monkeypatch):
