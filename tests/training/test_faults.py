@@ -240,7 +240,8 @@ def test_a_whole_file_stays_when_writing_its_successor_fails(tmp_path, monkeypat
 
 @pytest.mark.parametrize("setting", ["steps=0", "batch_size=0", "clip_frames=1", "seed=-1", "workers=-1", "threads=-1",
                                      "clip_gradient=-0.5", "clip_gradient=nan", "keep_every=-1", "validate_every=-1",
-                                     f"seed={2**63}", "threads=5000", "batch_size=100000000", "clip_frames=100000000",
+                                     f"seed={2**63}", "threads=5000", "workers=513", "batch_size=100000000",
+                                     "clip_frames=100000000",
                                      "ema=1.0", "action_dropout=1.5", "optimizer.learning_rate=-1.0",
                                      "optimizer.learning_rate=inf", "optimizer.betas=[0.9, 1.0]",
                                      "optimizer.warmup_steps=-1", "optimizer.weight_decay=-0.1"])  # fmt: skip
