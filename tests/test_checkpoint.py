@@ -64,6 +64,14 @@ def test_a_step_folder_is_that_step(made):
     assert (loaded.name, loaded.step) == ("mine", 90)
 
 
+def test_a_name_is_that_of_the_folder_however_it_is_called(made, step, monkeypatch):
+    monkeypatch.chdir(made[0] / "step_00000090")
+    assert [(loaded.name, loaded.step) for loaded in map(checkpoint.load, (".", ".."))] == [("mine", 90), ("mine", 100)]
+    other = step.rename(step.parent / "2024")  # a number, but of no step
+    loaded = checkpoint.load(str(other))
+    assert (loaded.name, loaded.step) == ("2024", 0)
+
+
 @pytest.mark.parametrize("where", ["checkpoints/small", "checkpoints/runs/small"])
 def test_a_name_is_looked_for_among_the_shipped_and_the_own(where, step, shipped, tmp_path):
     shutil.copytree(step, tmp_path / where)

@@ -118,6 +118,13 @@ def test_a_part_without_a_kind_is_of_the_default_kind():
     assert from_dict(Model, {"memory": {"state_dim": 2}}).memory == Looped(state_dim=2)
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "x\0y", "x\ny", "\udcff"])
+def test_a_name_that_no_file_can_have_is_refused(name, files):
+    with pytest.raises(ConfigError, match=r"^name = .*: files are called after it"):
+        config.load(Run, "presets", "first", [f"name={name}"])
+    assert config.load(Run, "presets", "first", ["name=mine v1.5-ü"]).name == "mine v1.5-ü"
+
+
 def test_a_part_without_a_kind_and_a_default_is_refused():
     with pytest.raises(ConfigError, match=r"^kind: missing: must be one of gated, looped$"):
         from_dict(Gated | Looped, {})

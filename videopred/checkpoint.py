@@ -51,7 +51,8 @@ def load(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
         raise ValueError(f"{folder / CONFIG}: no model can be built from it: {error}") from error
     fill(predictor, read_tensors(folder / MODEL), folder / MODEL)
     digest = hashlib.sha256((folder / MODEL).read_bytes()).hexdigest()
-    return Loaded(predictor.eval().to(device), recipe, _name(folder), _step(folder), digest, raw)
+    whole = folder.resolve()  # "." has no name
+    return Loaded(predictor.eval().to(device), recipe, _name(whole), _step(whole), digest, raw)
 
 
 def resolve(checkpoint: str) -> Path:
@@ -128,12 +129,12 @@ def check(module: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
 
 
 def _name(folder: Path) -> str:
-    return folder.resolve().parent.name if folder.name.startswith("step_") else folder.resolve().name
+    return folder.parent.name if folder.name.startswith("step_") else folder.name
 
 
 def _step(folder: Path) -> int:
-    number = folder.name.removeprefix("step_")
-    if number.isdecimal():
+    prefix, _, number = folder.name.rpartition("_")
+    if prefix == "step" and number.isdecimal():
         return int(number)
     card = folder / "card.json"
     try:

@@ -94,6 +94,7 @@ def load(cls: type[T], folder: str, name: str, overrides: Sequence[str] = ()) ->
     for text in overrides:
         _override(raw, text)
         raw = _expand(cls, raw)
+    _require_name(raw["name"])
     return from_dict(cls, raw)
 
 
@@ -248,6 +249,12 @@ def _override(raw: dict[str, Any], text: str) -> None:
     if last == "kind" and raw.get(last, parsed) != parsed:
         raw.clear()  # settings of the kind that was
     raw[last] = parsed
+
+
+def _require_name(name: Any) -> None:
+    """Raises ConfigError if the name of what a file says could not be, or be part of, a file's name."""
+    if isinstance(name, str) and (not name.isprintable() or "/" in name or not name.strip(".")):
+        raise ConfigError(f"name = {name!r}: files are called after it; must be printable, without /, and not empty")
 
 
 def _require_table(data: Any, path: str) -> None:

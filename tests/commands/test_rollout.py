@@ -127,6 +127,13 @@ def test_lengths_are_the_checkpoints_where_nobody_says(shell, training, expected
         assert (got["context"], got["fake"].shape[1]) == (expected[0], sum(expected))
 
 
+@pytest.mark.parametrize("context", ["a", 0, -3, 2.5, True])
+def test_a_length_of_the_checkpoint_that_is_none_is_refused(shell, context):
+    code, _, err, _ = shell("--out a.npz", training={"context": context})
+    assert (code, err.count("\n")) == (2, 1) and f"training.context = {context!r}: must be a whole" in err
+    assert shell("--out a.npz --context 2 --horizon 3", training={"context": context})[0] == 0
+
+
 @pytest.mark.parametrize("suffix", ["mp4", "webm"])
 def test_a_video_has_every_frame_and_the_rate(shell, suffix):
     code, out, _, _ = shell(f"--out new/folder/a.{suffix} --context 4 --horizon 40 --scale 3 --fps 29.97")

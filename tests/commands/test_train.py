@@ -59,12 +59,13 @@ MISTAKES = {
     "training.stepps=2": "did you mean 'steps'",
     "training.steps=0": "at least 1",
     "training.steps=x": "must be int",
+    "training.validation_clips=99999": "training.validation_clips = 99999: the test split has",
 }
 
 
 @pytest.mark.parametrize(("word", "says"), MISTAKES.items(), ids=MISTAKES)
 def test_a_wrong_setting_is_2_and_makes_nothing(word, says, tmp_path, capsys):
-    assert cli.main([*TINY, word, "--out", str(tmp_path / "run")]) == 2
+    assert cli.main([*TINY, "training.validate_every=1", word, "--out", str(tmp_path / "run")]) == 2
     assert says in line(capsys)
     assert not (tmp_path / "run").exists()
 
@@ -109,8 +110,9 @@ def test_a_training_that_diverged_is_3_and_says_what_was_saved(tmp_path, capsys,
     assert cli.main(words) == 3
     said = line(capsys)
     assert "training diverged at step 3: loss nan" in said
-    assert f"the last good checkpoint is {tmp_path}/step_00000002. Try, with another --out" in said
-    assert checkpoint.load(str(tmp_path)).step == 2
+    aside = f"({tmp_path}/diverged_step_00000002 was set aside: its weights give this)"
+    assert f"the last good checkpoint is {tmp_path}/step_00000001 {aside}. Try, with another --out" in said
+    assert checkpoint.load(str(tmp_path)).step == 1
 
 
 def test_interrupts_finish_the_step_save_and_are_130(tmp_path):

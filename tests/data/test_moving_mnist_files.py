@@ -39,6 +39,7 @@ def test_npy_has_time_first(tmp_path):
         (np.zeros((12, 3, 8, 8), np.float32), "is float32"),
         (np.zeros((12, 3, 8, 9), np.uint8), r"\(12, 3, 8, 9\); must be uint8 \(t, n, 8, 8\)"),
         (np.zeros((12, 8, 8), np.uint8), r"\(12, 8, 8\)"),
+        (np.zeros((12, 0, 8, 8), np.uint8), "it holds no clip"),
         (np.zeros((9, 3, 8, 8), np.uint8), "has clips of 9 frames; 10 are asked for"),
         (np.array([None]), "not a readable .npy file"),
     ],
@@ -138,6 +139,19 @@ def test_damaged_npz_are_refused_by_name(tmp_path):
         archive.writestr("data.npy", (tmp_path / "data.npy").read_bytes()[:300])
     with pytest.raises(ValueError, match=r"000.npz: damaged: it ends within clip 0"):
         _recipe(tmp_path).build("test", 10)[0]
+
+
+def test_encrypted_npz_and_sizes_below_0_are_refused_by_name(tmp_path):
+    [path] = _tree(tmp_path, CLIPS[:1]).glob("test/*/*.npz")
+    whole = path.read_bytes()
+    entry = whole.index(b"PK\x01\x02")
+    locked = bytearray(whole)
+    locked[6] |= 1  # the flag "encrypted", before the array and in the table at the end
+    locked[entry + 8] |= 1
+    for content, message in ((bytes(locked), "is encrypted"), (whole.replace(b"(12, 8", b"(-2, 8"), r"shape \(-2, 8")):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{path.name}: .*{message}"):
+            _recipe(tmp_path).build("test", 5)
 
 
 def test_corrupt_compressed_values_are_refused_by_name(tmp_path):

@@ -155,12 +155,32 @@ def test_a_loss_that_is_no_number_stops_and_changes_nothing(value, tiny, go, str
 
 def test_weights_that_are_no_numbers_are_never_saved(tiny, go, tmp_path):
     run = tiny("training.optimizer.learning_rate=1e30", "training.optimizer.warmup_steps=0", "training.save_every=1")
-    with pytest.raises(loop.Diverged):
+    with pytest.raises(loop.Diverged, match=r"step 2: .*; nothing had been saved yet \(.*/diverged_step_00000001 was"):
         go(run, tmp_path)
+    assert visible(tmp_path) == {"config.toml", "metrics.jsonl", "diverged_step_00000001"}
     for step in checkpoint.steps(tmp_path):
         assert all(
             tensor.isfinite().all() for tensor in checkpoint.read_tensors(step / "training.safetensors").values()
         )
+
+
+def test_the_last_good_checkpoint_is_not_pruned_before_its_successor_is_known_good(tiny, go, tmp_path, monkeypatch):
+    run, honest = tiny("training.save_every=1", "training.keep=1"), TeacherForcingConfig.loss
+
+    def broken(*args):
+        loss, metrics = honest(*args)
+        return loss * float("nan"), metrics
+
+    monkeypatch.setattr(TeacherForcingConfig, "loss", nth(honest, 5, broken))
+    with pytest.raises(
+        loop.Diverged, match=r"the last good .*/step_00000004 \(.*/diverged_step_00000005 was set aside"
+    ):
+        go(run, tmp_path)
+    assert [step.name for step in checkpoint.steps(tmp_path)] == ["step_00000004"]
+    monkeypatch.setattr(TeacherForcingConfig, "loss", broken)
+    with pytest.raises(loop.Diverged, match=r"step_00000004 \(and cannot be gone on from\)"):
+        go(run, tmp_path)  # no second one is lost: perhaps what is wrong is new
+    assert [step.name for step in checkpoint.steps(tmp_path)] == ["step_00000004"]
 
 
 def test_a_gradient_that_is_no_number_changes_no_weight(tiny, monkeypatch):
@@ -220,7 +240,8 @@ def test_a_whole_file_stays_when_writing_its_successor_fails(tmp_path, monkeypat
 
 @pytest.mark.parametrize("setting", ["steps=0", "batch_size=0", "clip_frames=1", "seed=-1", "workers=-1", "threads=-1",
                                      "clip_gradient=-0.5", "clip_gradient=nan", "keep_every=-1", "validate_every=-1",
-                                     f"seed={2**63}", "threads=5000", "batch_size=100000000", "clip_frames=100000000",
+                                     f"seed={2**63}", "threads=5000", "workers=513", "batch_size=100000000",
+                                     "clip_frames=100000000",
                                      "ema=1.0", "action_dropout=1.5", "optimizer.learning_rate=-1.0",
                                      "optimizer.learning_rate=inf", "optimizer.betas=[0.9, 1.0]",
                                      "optimizer.warmup_steps=-1", "optimizer.weight_decay=-0.1"])  # fmt: skip

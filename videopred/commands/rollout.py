@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
     names = getattr(loaded.recipe, "action_names", ())
     given = None if args.actions is None else _actions(args.actions, names)
-    context, horizon = _lengths(args, loaded.config.get("training", {}), given)
+    context, horizon = _lengths(args, loaded.config.get("training"), given)
     dataset = _dataset(args, loaded, context + horizon)
     clip = _batch(dataset, args, context)
     actions = _joined(given, clip, context, horizon, predictor.format.num_actions)
@@ -114,10 +114,21 @@ def _roll_out(predictor: Any, clip: Any, actions: Any, layout: Any, seed: int, p
         print(f"videopred: clip {name}: not finite from predicted frame {frame} on; drawn black", file=sys.stderr)
 
 
-def _lengths(args: argparse.Namespace, training: dict[str, Any], given: Any) -> tuple[int, int]:
+def _lengths(args: argparse.Namespace, training: Any, given: Any) -> tuple[int, int]:
     """Context and horizon: as the command line says; else as many frames as actions; else as the checkpoint says."""
-    horizon = args.horizon or (given.shape[-1] if given is not None else training.get("horizon", HORIZON))
-    return args.context or training.get("context", CONTEXT), horizon
+    horizon = args.horizon or (given.shape[-1] if given is not None else _length(training, "horizon", HORIZON))
+    return args.context or _length(training, "context", CONTEXT), horizon
+
+
+def _length(training: Any, name: str, usual: int) -> int:
+    """What [training] of a checkpoint's config.toml says. Raises ValueError if that is no length."""
+    length = training.get(name, usual) if isinstance(training, dict) else usual
+    if type(length) is not int or length < 1:
+        raise ValueError(
+            f"config.toml of the checkpoint says training.{name} = {length!r}: must be a whole number from 1 on; "
+            f"mend it, or give --{name}"
+        )
+    return length
 
 
 def _dataset(args: argparse.Namespace, loaded: Any, frames: int) -> Any:

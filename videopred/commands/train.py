@@ -41,6 +41,7 @@ def validation(preset: Any, folder: Path) -> Any:
     """A function that rolls out the last few test clips, draws them in `folder`, and returns their scores."""
     import numpy as np
 
+    from videopred import config
     from videopred.data.strip import strip
     from videopred.data.writer import PictureWriter
     from videopred.evaluation import Protocol, evaluate
@@ -50,10 +51,15 @@ def validation(preset: Any, folder: Path) -> Any:
 
     settings = preset.training
     clips = len(preset.recipe.build("test", settings.context + settings.horizon))
+    if settings.validation_clips > clips:
+        raise config.ConfigError(
+            f"training.validation_clips = {settings.validation_clips}: the test split has {clips} clips; "
+            "ask for at most so many, or turn validation off with training.validate_every=0"
+        )
     protocol = Protocol(
         name="validation",
         recipe=preset.recipe,
-        first_clip=max(0, clips - settings.validation_clips),  # protocols take the first ones
+        first_clip=clips - settings.validation_clips,  # protocols take the first ones
         num_clips=settings.validation_clips,
         context=settings.context,
         horizon=settings.horizon,

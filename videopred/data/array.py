@@ -141,6 +141,8 @@ def header(path: Path, file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.
         shape, columns_first, dtype = read(file)
     except ValueError as error:
         raise ValueError(f"{path}: damaged: {name} has no array header: {error}") from error
+    if min(shape, default=0) < 0:
+        raise ValueError(f"{path}: damaged: {name} have shape {shape}")
     if dtype.hasobject:
         raise ValueError(f"{path}: {name} holds pickled objects; must be an array of numbers")
     if columns_first and len(shape) > 1:

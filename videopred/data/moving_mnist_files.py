@@ -62,6 +62,8 @@ class SequenceFile:
         shape, dtype = self.array.shape, self.array.dtype
         if dtype != np.uint8 or len(shape) != 4 or shape[2:] != (image_size, image_size):
             raise ValueError(f"{path}: is {dtype} {shape}; must be uint8 (t, n, {image_size}, {image_size})")
+        if not shape[1]:
+            raise ValueError(f"{path}: has shape {shape}; it holds no clip")
         require_frames(path, shape[0], frames)
         self.frames, self.max_frames = frames, shape[0]
 

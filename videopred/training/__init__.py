@@ -51,7 +51,7 @@ class TrainingConfig:
         config.at_least(self, seed=0, clip_gradient=0, workers=0, threads=0, keep_every=0, validate_every=0)
         config.at_least(self, steps=1, batch_size=1, accumulate=1, keep=1, log_every=1, save_every=1)
         config.at_least(self, context=1, horizon=1, validation_clips=1)
-        config.at_most(self, seed=2**63 - 1, threads=4096, workers=4096, batch_size=10**6, clip_frames=10**6)
+        config.at_most(self, seed=2**63 - 1, threads=4096, workers=512, batch_size=10**6, clip_frames=10**6)
         if self.clip_frames < self.feeding.least_frames:
             least = f"{self.feeding.least_frames} with feeding {self.feeding.kind}"
             raise ValueError(f"clip_frames = {self.clip_frames}: must be at least {least}")

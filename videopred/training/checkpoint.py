@@ -76,15 +76,21 @@ def restore(
             damage[folder] = str(error)
             continue
         for broken in damage:
-            aside = run / f"damaged_{broken.name}"
-            shutil.rmtree(aside, ignore_errors=True)
-            os.replace(broken, aside)
+            set_aside(broken, "damaged")
         return Restored(folder, step, threads, tuple(damage.values()))
     if damage:
         raise ValueError(
             f"{run}: no checkpoint can be read: {'; '.join(damage.values())}. Move the folder away to start anew"
         )
     return None
+
+
+def set_aside(folder: Path, why: str) -> Path:
+    """Renames a step folder to `<why>_step_*`, so that nobody takes it for the newest; returns where it is then."""
+    aside = folder.with_name(f"{why}_{folder.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    os.replace(folder, aside)
+    return aside
 
 
 def prune(run: Path, keep: int, keep_every: int) -> None:

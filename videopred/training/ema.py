@@ -1,7 +1,7 @@
 """Exponential moving average of weights: what predicts, while the raw weights learn."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
 class EMA:
@@ -19,7 +19,3 @@ class EMA:
                 self.weights[name].lerp_(tensor, 1 - decay)
             else:
                 self.weights[name].copy_(tensor)
-
-    def restore(self, weights: dict[str, Tensor]) -> None:
-        for name, tensor in self.weights.items():
-            tensor.copy_(weights[name])

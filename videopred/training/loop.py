@@ -48,11 +48,13 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass
 class Progress:
-    """Updates made, and the newest step folder with the step it holds."""
+    """Updates made, the newest step folder with the step it holds, and the step folder before that."""
 
     step: int = 0
     saved: Path | None = None
     saved_step: int = 0
+    earlier: Path | None = None
+    own: bool = False  # whether this process wrote `saved`
 
     def __str__(self) -> str:
         return f"the last good checkpoint is {self.saved}" if self.saved else "nothing had been saved yet"
@@ -79,22 +81,25 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
             while True:
                 due = at.step % settings.save_every == 0 or at.step == settings.steps or stop.asked
                 if due and at.step > at.saved_step:
+                    at.earlier, at.own = at.saved, True
                     at.saved = checkpoint.write(
                         folder, at.step, text, predictor, optimizer, average and average.weights
                     )
                     at.saved_step = at.step
-                    checkpoint.prune(folder, settings.keep, settings.keep_every)
                 if stop.asked:
                     raise Interrupted(_say(f"stopped after step {at.step}; {at}; the same command goes on from there"))
                 if validate is not None and log.lacks_validation(at.step):
                     log.validation(at.step, _validated(validate, predictor, average, at.step))
                     continue  # perhaps it was asked to stop meanwhile
                 if at.step == settings.steps:
+                    checkpoint.prune(folder, settings.keep, settings.keep_every)
                     break
                 begun = time.perf_counter()
                 numbers = update(predictor, optimizer, clips, settings, at.step)
                 if not _finite(numbers):
-                    raise Diverged(_advice(numbers, at))
+                    raise _diverged(numbers, at)
+                if at.step == at.saved_step:  # only now is it known that the newest weights are good
+                    checkpoint.prune(folder, settings.keep, settings.keep_every)
                 at.step += 1
                 if average is not None:
                     average.update(predictor, at.step)
@@ -173,9 +178,20 @@ def _finite(numbers: dict[str, float]) -> bool:
     return math.isfinite(numbers["loss"]) and math.isfinite(numbers["gradient"])
 
 
-def _advice(numbers: dict[str, float], at: Progress) -> str:
-    return (
-        f"training diverged at step {at.step + 1}: loss {numbers['loss']}, gradient norm {numbers['gradient']}; {at}. "
+def _diverged(numbers: dict[str, float], at: Progress) -> Diverged:
+    """The error that says what to do, having set aside the checkpoint whose own weights give it.
+
+    It would predict no numbers. One that another process wrote is left: it may be good, and what is wrong new.
+    """
+    culprit = ""
+    if at.saved and at.step == at.saved_step:
+        culprit = " (and cannot be gone on from)"
+        if at.own:
+            aside = checkpoint.set_aside(at.saved, "diverged")
+            at.saved, culprit = at.earlier, f" ({aside} was set aside: its weights give this)"
+    what = f"loss {numbers['loss']}, gradient norm {numbers['gradient']}"
+    return Diverged(
+        f"training diverged at step {at.step + 1}: {what}; {at}{culprit}. "
         f"Try, with another --out, a lower training.optimizer.learning_rate (now {numbers['learning_rate']:.2g}), "
         f"a longer training.optimizer.warmup_steps, or training.clip_gradient=1.0"
     )
