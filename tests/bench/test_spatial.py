@@ -32,8 +32,9 @@ def test_rows(tiny, monkeypatch):
             assert row.median_ms > 0 and row.ratio_to == (None if name == "resnet" else "resnet")
             assert row.figures["channels_last"] in (0, 1)
         assert found["dense 3x3"].figures["parameters"] == 64 * 64 * 9 + 64
-    recurrence = {row.name: row for row in rows if row.shape.startswith("kernel")}["recurrence"]
-    assert recurrence.ratio_to == "closed form" and recurrence.ratio > 0
+    for start in "kernel of ssm2d", "ssm2d without D, 1 frames":
+        recurrence = {row.name: row for row in rows if row.shape.startswith(start)}["recurrence"]
+        assert recurrence.ratio_to == "closed form" and recurrence.ratio > 0
 
 
 @pytest.mark.parametrize("order", bench.ORDERS, ids=str)
@@ -45,12 +46,13 @@ def test_a_pass_gives_the_gradient_of_everything(tiny, order, name):
     assert gradients[0].shape == (2, 64, 3, 3)
 
 
-def test_both_kernels_are_the_same(monkeypatch, tiny):
-    """What is timed computes the same, but for the tail in float32."""
+@pytest.mark.parametrize("rows", [lambda: bench.kernels(1), lambda: bench.layers(2, 1)], ids=["kernels", "layers"])
+def test_closed_form_and_recurrence_compute_the_same(monkeypatch, tiny, rows):
+    """But for the tail in float32."""
     seen = {}
     monkeypatch.setattr(
         bench, "compare", lambda functions, rounds, title: seen.update(functions) or {n: [1.0] for n in functions}
     )
-    assert [row.ratio for row in bench.kernels(1)] == [None, 1.0]
+    assert [row.ratio for row in rows()] == [None, 1.0]
     for closed, slow in zip(seen["closed form"](), seen["recurrence"](), strict=True):
         torch.testing.assert_close(closed, slow, rtol=0, atol=2e-2 * slow.abs().max().item())

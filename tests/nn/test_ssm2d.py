@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from videopred.nn.ssm2d import convolve, kernel, kernel_reference, merge
+from videopred.nn.ssm2d import convolve, kernel, kernel_reference, layer_reference, merge
 
 SIZES = [(6, 6), (3, 7), (7, 2), (1, 5), (4, 1), (1, 1)]
 FLIPS = ((), (-2,), (-1,), (-2, -1))
@@ -78,3 +78,15 @@ def test_merged_directions_are_flips_and_causal_convolutions(reach, flips):
     x, kernels = torch.randn(2, 3, 4, 5).double(), torch.randn(len(flips), 3, *reach).double()
     want = sum(causal(x.flip(f), k).flip(f) for f, k in zip(flips, kernels, strict=True))
     torch.testing.assert_close(convolve(x, merge(kernels, flips, 4, 5)), want)
+
+
+@pytest.mark.parametrize("flips", [FLIPS[:1], (FLIPS[0], FLIPS[3]), FLIPS], ids=len)
+def test_states_that_walk_over_the_frames_give_the_same(flips):
+    """Three channels, each with a system of its own."""
+    x = torch.randn(2, 3, 4, 6, dtype=torch.float64)
+    a = torch.rand(4, len(flips), 3, 2, dtype=torch.float64)
+    b, c = (torch.randn(2, len(flips), 3, 2, dtype=torch.float64) for _ in range(2))
+    kernels = kernel(a.flatten(1, 2), b.flatten(1, 2), c.flatten(1, 2).unsqueeze(2), 4, 6).unflatten(0, (-1, 3))
+    want = layer_reference(x, a, b, c, flips)
+    got = convolve(x, merge(kernels.squeeze(2), flips, 4, 6))
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-7 * want.abs().max().item())

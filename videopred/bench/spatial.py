@@ -2,7 +2,8 @@
 
 Every block of the list, and what they are measured by: a dense 3x3 and a depthwise 7x7 convolution. Ratios are to the
 `resnet` block. Frames are those of a small batch (8) and of a long clip (512): a 2-D state space makes its kernel once
-for all of them. Then that kernel alone, in closed form and by the recurrence it is the closed form of.
+for all of them. Then that kernel alone, and the layer on a small batch, each in closed form and by the recurrence that
+it is the closed form of.
 """
 
 import copy
@@ -14,7 +15,7 @@ from torch import nn
 
 from videopred.bench.rounds import Row, compare, to_rows
 from videopred.nn.conv import Conv, DepthwiseConv
-from videopred.nn.ssm2d import kernel, kernel_reference
+from videopred.nn.ssm2d import convolve, kernel, kernel_reference, layer_reference
 from videopred.spatial.attention import AttentionConfig
 from videopred.spatial.convnext import ConvNeXtConfig
 from videopred.spatial.efficientmod import EfficientModConfig
@@ -51,6 +52,7 @@ def rows(quick: bool, checkpoint: str | None) -> Iterator[Row]:
     yield from blocks(few, rounds=3 if quick else 15)
     yield from blocks(many, rounds=1 if quick else 5)
     yield from kernels(rounds=3 if quick else 15)
+    yield from layers(few, rounds=1 if quick else 5)
 
 
 def blocks(frames: int, rounds: int) -> Iterator[Row]:
@@ -87,6 +89,25 @@ def kernels(rounds: int) -> Iterator[Row]:
     }
     shape = f"kernel of ssm2d, {WIDTH} channels, 4 directions, 16 states, {SIDE}x{SIDE}, forward + backward"
     yield from to_rows(compare(functions, rounds, title="kernels"), shape, "closed form")
+
+
+def layers(frames: int, rounds: int) -> Iterator[Row]:
+    """The layer without D, on the same frames and from the same parameters."""
+    layer = SSM2D(WIDTH, SSM2DMixerConfig())
+    x, grad = (torch.randn(frames, WIDTH, SIDE, SIDE) for _ in range(2))
+    leaves = [x.requires_grad_(), layer.a, layer.b, layer.c]
+
+    def recurrence() -> torch.Tensor:
+        a, b, c = layer.constrained()
+        each = WIDTH // a.shape[2]
+        return layer_reference(x, a.repeat_interleave(each, 2), b.repeat_interleave(each, 2), c, layer.flips)
+
+    functions: dict[str, Callable[[], object]] = {
+        "closed form": lambda: torch.autograd.grad(convolve(x, layer.spectrum(SIDE, SIDE)), leaves, grad),
+        "recurrence": lambda: torch.autograd.grad(recurrence(), leaves, grad),
+    }
+    shape = f"ssm2d without D, {frames} frames, {WIDTH} channels, 4 directions, {SIDE}x{SIDE}, forward + backward"
+    yield from to_rows(compare(functions, rounds, title="layers"), shape, "closed form")
 
 
 def _both(block: nn.Module, frames: int, order: torch.memory_format) -> Callable[[], object]:

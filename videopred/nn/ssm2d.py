@@ -21,7 +21,7 @@ is folded back is `TAIL` of what it was, and the shrinking is taken out again af
 
 import torch
 from torch import Tensor
-from torch.fft import ifft2, irfft2, rfft2
+from torch.fft import fft, ifft, ifft2, irfft, irfft2, rfft, rfft2
 from torch.nn import functional
 
 # Rounding grows as the tail shrinks; the square root of the rounding error makes the sum of both least.
@@ -34,15 +34,8 @@ def kernel(a: Tensor, b: Tensor, c: Tensor, height: int, width: int) -> Tensor:
     real, full = a.real.dtype, a.is_complex()
     w1 = _points(height, 2 * height, real, a.device)[:, None]
     w2 = _points(width, 2 * width if full else width + 1, real, a.device)
-    states = torch.cat(_transforms(a, b, w1, w2), 1)  # k 2n p r
-    c = torch.cat(c.unbind(0), -1) * a.shape[-1] ** -0.5  # k g 2n
-    if full:
-        spectrum = torch.matmul(c, states.flatten(2)).unflatten(-1, states.shape[2:])
-        out = ifft2(spectrum).real
-    else:
-        pairs = torch.view_as_real(states)
-        spectrum = torch.view_as_complex(torch.matmul(c, pairs.flatten(2)).unflatten(-1, pairs.shape[2:]))
-        out = irfft2(spectrum, s=(2 * height, 2 * width))
+    spectrum = _spectrum(a, b, c * a.shape[-1] ** -0.5, w1, w2)
+    out = ifft2(spectrum).real if full else irfft2(spectrum, s=(2 * height, 2 * width))
     grown = [_shrinking(side, real) ** -torch.arange(side, dtype=real, device=a.device) for side in (height, width)]
     return out[..., :height, :width] * (grown[0][:, None] * grown[1])
 
@@ -79,6 +72,33 @@ def kernel_reference(a: Tensor, b: Tensor, c: Tensor, height: int, width: int) -
     return (out * edge).real if out.is_complex() else out * edge
 
 
+def layer_reference(x: Tensor, a: Tensor, b: Tensor, c: Tensor, flips: tuple[tuple[int, ...], ...]) -> Tensor:
+    """`convolve` with the merged kernels, as states that walk over the frames; real systems only. For the same uses.
+
+    x (n, channels, h, w); a (4, directions, channels, n), b and c (2, directions, channels, n).
+    """
+    outputs = []
+    for (a1, a2, a3, a4), (b1, b2), (c1, c2), flip in zip(a.unbind(1), b.unbind(1), c.unbind(1), flips, strict=True):
+        u, zero = x.flip(flip).unsqueeze(-1), torch.zeros_like(x[..., 0, 0, None] * a1)
+        at = [
+            [[zero] * 4 for _ in range(x.shape[-1] + 1)] for _ in range(x.shape[-2] + 1)
+        ]  # one row, one column before
+        rows = []
+        for i in range(x.shape[-2]):
+            row = []
+            for j in range(x.shape[-1]):
+                here, left, above = u[..., i, j, :], at[i + 1][j], at[i][j + 1]
+                edge_h = a1 * left[0] + ((a1 * b1 + a2 * b2) * u[..., i, j - 1, :] if j else 0)
+                edge_v = a4 * above[1] + ((a3 * b1 + a4 * b2) * u[..., i - 1, j, :] if i else 0)
+                h = (a1 * left[2] + a2 * (left[3] + left[1])) / 2
+                v = (a3 * (above[2] + above[0]) + a4 * above[3]) / 2
+                at[i + 1][j + 1] = [edge_h, edge_v, h, v]
+                row.append((c1 * (h + edge_h + b1 * here) + c2 * (v + edge_v + b2 * here)).sum(-1))
+            rows.append(torch.stack(row, -1))
+        outputs.append(torch.stack(rows, -2).flip(flip))
+    return torch.stack(outputs).sum(0) * a.shape[-1] ** -0.5
+
+
 def merge(kernels: Tensor, flips: tuple[tuple[int, ...], ...], height: int, width: int) -> Tensor:
     """One spectrum (channels, 2 height, width + 1) of all directions' kernels (directions, channels, i, j).
 
@@ -92,23 +112,38 @@ def merge(kernels: Tensor, flips: tuple[tuple[int, ...], ...], height: int, widt
 
 
 def convolve(x: Tensor, spectrum: Tensor) -> Tensor:
-    """Frames (n, channels, h, w) with the kernels of a spectrum (channels, 2 h, w + 1); outside of a frame is zero."""
+    """Frames (n, channels, h, w) with the kernels of a spectrum (channels, 2 h, w + 1); outside of a frame is zero.
+
+    The rows that pad a frame, and those of the result that are cut off, are spared one of the two transforms.
+    """
     height, width = x.shape[-2:]
-    size = (2 * height, 2 * width)
-    return irfft2(rfft2(x, s=size) * spectrum, s=size)[..., :height, :width]
+    product = fft(rfft(x, 2 * width), 2 * height, dim=-2) * spectrum
+    return irfft(ifft(product, dim=-2)[..., :height, :], 2 * width)[..., :width]
 
 
-def _transforms(a: Tensor, b: Tensor, w1: Tensor, w2: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums of x_h and x_v times w1^i w2^j, each (k, n, p, r): the first row, the first column and what they drive."""
-    (a1, a2, a3, a4), (b1, b2) = a[..., None, None], b[..., None, None]
-    row = (a1 * b1 + a2 * b2) * w2 / (1 - a1 * w2)  # x_h where i = 0 and j >= 1
-    column = (a3 * b1 + a4 * b2) * w1 / (1 - a4 * w1)  # x_v where j = 0 and i >= 1
-    into_h, into_v = a2 * w2 * column / 2, a3 * w1 * row / 2  # what the edges drive in the interior
-    p, q = 1 - a1 * w2 / 2, 1 - a4 * w1 / 2
-    determinant = p * q - a2 * a3 * (w1 * w2) / 4
-    x_h = (q * into_h + a2 / 2 * w2 * into_v) / determinant + row + b1
-    x_v = (p * into_v + a3 / 2 * w1 * into_h) / determinant + column + b2
-    return x_h, x_v
+def _spectrum(a: Tensor, b: Tensor, c: Tensor, w1: Tensor, w2: Tensor) -> Tensor:
+    """C1 X_h + C2 X_v, (k, g, p, r), where X is the sum of x[i, j] w1^i w2^j.
+
+    The first row of x_h and the first column of x_v are geometric series. For the interior the recurrence gives two
+    equations in X_h and X_v; solved, with the edges added, and with as few operations as can be on arrays of all p and
+    r. (Complex division is many times slower than multiplying by a reciprocal.)
+    """
+    (a1, a2, a3, a4), (b1, b2), (c1, c2) = a[..., None, None], b[..., None, None], c
+    row = (a1 * b1 + a2 * b2) * w2 * (1 - a1 * w2).reciprocal()  # k n 1 r: x_h where i = 0 and j >= 1
+    column = (a3 * b1 + a4 * b2) * w1 * (1 - a4 * w1).reciprocal()  # k n p 1: x_v where j = 0 and i >= 1
+    across, down = 1 - a1 * w2 / 2, a3 * w1 / 2 * (1 - a4 * w1 / 2).reciprocal()
+    up = a2 * w2 / 2
+    x_h = torch.addcmul(across * row, up, column) * torch.addcmul(across, up, down, value=-1).reciprocal()
+    edges = _read(c2, column) + _read(c1, b1) + _read(c2, b2)
+    return _read(c1, x_h) + _read(c2, down * x_h) + edges
+
+
+def _read(c: Tensor, x: Tensor) -> Tensor:
+    """c (k, g, n) times x (k, n, ...), summed over n: (k, g, ...)."""
+    if c.is_complex() or not x.is_complex():
+        return torch.matmul(c, x.flatten(2)).unflatten(-1, x.shape[2:])
+    pairs = torch.view_as_real(x)
+    return torch.view_as_complex(torch.matmul(c, pairs.flatten(2)).unflatten(-1, pairs.shape[2:]))
 
 
 def _points(side: int, count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
