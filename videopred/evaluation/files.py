@@ -5,8 +5,8 @@ and horizon, as TECO's do, or the horizon alone. Which true clips they are the p
 into that of the result: two results share a table only if they were scored against the same frames.
 """
 
-import hashlib
 import dataclasses
+import hashlib
 from pathlib import Path
 
 import numpy as np
