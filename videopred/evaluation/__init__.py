@@ -9,6 +9,7 @@ runner.py    evaluate(): protocol -> rollouts -> metrics, in one pass
 cost.py      parameters, FLOPs and time of a predictor
 result.py    the JSON object, the .npz beside it, written whole or not at all
 table.py     results -> text, markdown or CSV
+report.py    results -> one HTML page; shown.py picks its clips
 """
 
 from videopred.evaluation.files import evaluate_files
