@@ -10,6 +10,7 @@ cost.py      parameters, FLOPs and time of a predictor
 result.py    the JSON object, the .npz beside it, written whole or not at all
 table.py     results -> text, markdown or CSV; cells.py: numbers and columns of it
 sweep_table.py  the result of a sweep -> text or markdown
+report.py    results -> one HTML page; shown.py picks its clips
 """
 
 from videopred.evaluation.files import evaluate_files

@@ -98,7 +98,7 @@ def scored(frames: Tensor, protocol: Protocol) -> Tensor:
 
 
 def _pair(fake: Stored, real: Stored, protocol: Protocol) -> tuple[Tensor, Tensor, bool]:
-    """Predicted frames (horizon, h, w, c), true ones (context + horizon, ...), uint8; whether the context is there."""
+    """Predicted frames (horizon, h, w, c), true ones in uint8, whether these begin with the context."""
     _require_values(fake, "predictions")
     _require_values(real, "targets")
     if not np.isfinite(real.frames).all():
@@ -129,7 +129,5 @@ def _require_values(clip: Stored, what: str) -> None:
         return
     finite = frames[np.isfinite(frames)]
     if finite.size and not (finite.min() >= 0 and finite.max() <= 1):
-        raise ValueError(
-            f"clip {clip.id}: {what} range over [{finite.min():g}, {finite.max():g}]; must be uint8, or floating in "
-            "[0, 1]"
-        )
+        low, high = finite.min(), finite.max()
+        raise ValueError(f"clip {clip.id}: {what} range over [{low:g}, {high:g}]; must be uint8, or floating in [0, 1]")
