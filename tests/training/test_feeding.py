@@ -129,7 +129,8 @@ def test_a_limited_gradient_is_that_of_a_rollout_which_begins_later(seed, predic
 
     drawn = dice(seed)
     torch.randint(context, context + 1, (), generator=drawn)
-    start = context + int(torch.randint(0, horizon - length + 1, (), generator=drawn))
+    place = int(torch.randint(1 - length, horizon, (), generator=drawn))
+    start = context + min(max(place, 0), horizon - length)
     first = predictor.reconstruct(clip.slice(0, context + 1))[0]
     if start > context + 1:  # else the memory is the context's, with its gradient
         with torch.no_grad():
@@ -154,6 +155,29 @@ def test_a_limited_gradient_is_that_of_a_rollout_which_begins_later(seed, predic
     largest = max(gradient.abs().max() for gradient in wanted.values())
     for name, gradient in found.items():
         assert (gradient - wanted[name]).abs().max() < 1e-12 * largest, name
+
+
+def test_a_limited_gradient_meets_every_frame_alike(clip, monkeypatch):
+    """Of own frames, none is in the loss much less often than another."""
+    horizon, length, met = 9, 3, torch.zeros(12)
+
+    class Counting:
+        def reconstruct(self, clip):
+            return clip.frames[:, 1:], (clip.frames[:, -1], None)
+
+        def predict(self, state, action):
+            return state[0], state
+
+        def compare(self, predicted, clip):
+            met[clip.num_frames - predicted.shape[1] : clip.num_frames] += 1
+            return predicted.sum() * 0, {}
+
+    recipe = ClosedLoopConfig(warmup=0.0, min_context=3, max_context=3, min_horizon=horizon, max_horizon=horizon,
+                              max_gradient=length)  # fmt: skip
+    for seed in range(400):
+        recipe.loss(Counting(), clip, 0.5, dice(seed))
+    own = met[4:]  # frame 3 is the first of its own, and is always met
+    assert own.min() > 0.6 * own.mean()
 
 
 @pytest.mark.parametrize(("context", "horizon"), [(1, 1), (3, 5), (7, 5)])

@@ -121,7 +121,9 @@ class ClosedLoopConfig:
         grown = min(1.0, (progress - self.warmup) / (self.ramp - self.warmup))
         horizon = round(self.min_horizon + (self.max_horizon - self.min_horizon) * grown)
         length = min(horizon, self.max_gradient or horizon)
-        skipped = _draw(0, horizon - length, generator) if length < horizon else 0
+        # first and last frames must be met as often as the others, so what is drawn may lie beyond the ends
+        drawn = _draw(1 - length, horizon - 1, generator) if length < horizon else 0
+        skipped = min(max(drawn, 0), horizon - length)
         predicted, state = predictor.reconstruct(clip.slice(0, context + 1))
         if not skipped:
             frames, _ = _go_on(predictor, predicted, state, clip, context + 1, context + length)
