@@ -53,12 +53,17 @@ class Stand:
         return folder
 
     def evaluate(self, checkpoint):
-        def row(name, mean):
+        def row(name, mean, role):
             cell = {"mean": mean, "stderr": 0.1}
             windows = {"1": cell, "1-20": cell, "1-30": cell}
-            return {"name": name, "metrics": {"psnr": {"mean": mean, "windows": windows}}, "parameters": 1}
+            return {
+                "name": name,
+                "role": role,
+                "metrics": {"psnr": {"mean": mean, "windows": windows}},
+                "parameters": 1,
+            }
 
-        rows = [row("model", 20.0), row("blank", 10.0)]
+        rows = [row("model", 20.0, "model"), row("misled", 15.0, "shuffled actions"), row("blank", 10.0, "trivial")]
         return {"protocol": PROTOCOL, "checkpoint": {"hash": "h"}, "environment": {"device": "cpu"}, "rows": rows}
 
 

@@ -114,7 +114,9 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
         if mark not in rows:
             say(f"cell {number} of {len(runs)}: {cell.name}")
             rows[mark], result = run_cell(run, work, folder / slug(cell.name), ablation.budget.seconds)
-            shared |= {"environment": result["environment"], "trivial": result["rows"][1:]} if result else {}
+            if result:
+                trivial = [row for row in result["rows"] if row["role"] == "trivial"]
+                shared |= {"environment": result["environment"], "trivial": trivial}
         rows[mark] |= about
         save(assemble(ablation, work, shared, [rows[mark] for mark in marks if mark in rows]), out)
     return read(out)
