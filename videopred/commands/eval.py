@@ -63,8 +63,13 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("videopred: interrupted; no result was written", file=sys.stderr)
         return 130
-    result.save(out)
-    print(render([result.data], args.format))
+    try:
+        result.save(out)
+    except OSError:
+        print(f"videopred: {out} was not written; what is printed is all there is", file=sys.stderr)
+        raise
+    finally:
+        print(render([result.data], args.format))
     print(f"videopred: result in {out}, arrays in {out.with_suffix('.npz')}", file=sys.stderr)
     return 0
 
