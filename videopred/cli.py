@@ -13,11 +13,13 @@ import importlib
 import os
 import select
 import shlex
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from videopred import __version__, allocator
 from videopred.config import ConfigError
@@ -61,6 +63,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line and gives its exit status."""
     argv = sys.argv[1:] if argv is None else argv
+    before = _hear_termination()
     try:
         args = parse(argv)
         allocator.keep_memory()  # before torch allocates
@@ -71,6 +74,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(error, argv)
     finally:
         _settle_stdout()
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _hear_termination() -> Any:
+    """Makes SIGTERM end a command as Ctrl-C does, its temporary files removed; returns what it did before, or None.
+
+    Only where it would kill the process: a caller's own handler stays. Training and making clips set theirs.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        return None
+    return signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _report(error: BaseException, argv: Sequence[str]) -> int:

@@ -1,5 +1,7 @@
 """`videopred rollout`: what it writes, what it asks of the model, and what it refuses before the model has run."""
 
+import os
+import signal
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -351,7 +353,13 @@ def test_an_interruption_leaves_the_old_file(shell, monkeypatch, empty_folder):
     def interrupt(self, *args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Fake, "predict", interrupt)
-    code, out, err, _ = shell("--out a.mp4")
-    assert (code, out, err) == (130, "", "videopred: interrupted\n")
-    assert [path.read_bytes() for path in empty_folder.iterdir()] == [b"old"]
+    def terminate(self, *args, **kwargs):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    for stop in (interrupt, terminate):
+        monkeypatch.setattr(Fake, "predict", stop)
+        code, out, err, _ = shell("--out a.mp4")
+        assert (code, out, err) == (130, "", "videopred: interrupted\n")
+        assert [path.read_bytes() for path in empty_folder.iterdir()] == [b"old"]
+        assert signal.getsignal(signal.SIGTERM) == before

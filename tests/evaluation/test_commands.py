@@ -1,6 +1,8 @@
 """`videopred eval` and `videopred table`, from arguments to files and exit status."""
 
+import errno
 import json
+import os
 
 import pytest
 import torch
@@ -120,6 +122,17 @@ def test_table(model, tmp_path, capsys):
     assert cli.main(["table", "one.json", "fewer.json", "--across-protocols"]) == 0
     assert capsys.readouterr().out.count("recipe moving_mnist") == 2
     assert cli.main(["table", "mine.toml"]) == 2
+
+
+def test_a_full_disk_does_not_take_the_numbers(model, monkeypatch, capsys):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert cli.main(["eval", "repeat", "mine.toml", "--out", "r.json"]) == 3
+    out, err = capsys.readouterr()
+    assert out.startswith("mine (") and "psnr" in out
+    assert "r.json was not written" in err and "error: r.json: No space left on device" in err
 
 
 def test_table_of_files_of_one_name(model, capsys):

@@ -231,3 +231,5 @@ def test_saved_clips(protocol, predictor, tmp_path):
     np.testing.assert_array_equal(scores, result.arrays["model/psnr/values"])
     with pytest.raises(ValueError, match="already holds data_"):
         evaluate(predictor(p, noise=0.1), p, save_clips=tmp_path / "clips")
+    with pytest.raises(ValueError, match=r"/proc/data_0\.npz: cannot be written"):  # not after the first batch
+        evaluate(predictor(p, noise=0.1), p, save_clips="/proc")

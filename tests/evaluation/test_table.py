@@ -72,6 +72,15 @@ def test_a_model_named_like_a_trivial_row_keeps_its_numbers(protocol, predictor)
     assert (result.arrays["blank/psnr/values"] < 100).all()
 
 
+def test_no_gain_over_rows_of_other_clips(results):
+    """A model that fails at hard clips is not better than a prediction that is scored on them."""
+    model, *others = results[0]["rows"]
+    failed = model | {"clip_ids": model["clip_ids"][:-1], "failed_clips": {model["clip_ids"][-1]: 2}}
+    text = table.render([results[0] | {"rows": [failed, *others]}], "table")
+    assert all(line[3:] == ["-"] * 3 for line in cells(text, "over best trivial"))
+    assert "(from frame 2); not comparable with rows of all clips" in text
+
+
 def test_markdown(results):
     lines = table.render(results, "markdown").splitlines()
     psnr = lines.index("|  | frame 1 | 1-20 | 1-22 |")

@@ -71,11 +71,16 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("videopred: interrupted; no result was written", file=sys.stderr)
         return 130
-    result.save(out)
+    try:
+        result.save(out)
+    except OSError:
+        print(f"videopred: {out} was not written; what is printed is all there is", file=sys.stderr)
+        raise
+    finally:
+        print(render([result.data], args.format))
     if args.report is not None:
         text = report.page([result.data], clips=clips)
         write(args.report, lambda file: file.write(text.encode()))
-    print(render([result.data], args.format))
     print(f"videopred: result in {out}, arrays in {out.with_suffix('.npz')}", file=sys.stderr)
     return 0
 

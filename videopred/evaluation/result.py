@@ -24,7 +24,15 @@ from videopred.metrics import Metric, Score, SetScore
 NUMBER = int | float | None
 PROTOCOL = {"name": str, "hash": str, "recipe": dict, "split": str, "quantise": str}
 PROTOCOL |= dict.fromkeys(("num_clips", "context", "horizon", "samples"), int)
-ROW = {"name": str, "clips": int, "samples": int, "metrics": dict, "failed_clips": dict, "parameters": int}
+ROW = {
+    "name": str,
+    "clips": int,
+    "samples": int,
+    "metrics": dict,
+    "clip_ids": list,
+    "failed_clips": dict,
+    "parameters": int,
+}
 ROW |= dict.fromkeys(("flops_per_frame", "step_ms", "frames_per_second"), NUMBER)
 COST = {"flops_per_frame": int | float, "frames_per_second": int | float, "batch_size": int}  # of what was timed
 CELL = {"mean": NUMBER, "stderr": NUMBER}

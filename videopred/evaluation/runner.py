@@ -15,6 +15,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from videopred.clip import Clip, stack
+from videopred.data.whole_file import require_writable
 from videopred.evaluation import result, shuffled
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.result import Result
@@ -136,10 +137,7 @@ def _require_fit(predictor, protocol: Protocol) -> None:
 def _require_empty(folder: Path) -> None:
     if any(folder.glob("data_*.npz")):
         raise ValueError(f"{folder}: already holds data_*.npz files; give another folder, so that clips are not mixed")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"{folder}: cannot be made: {error.strerror}") from error
+    require_writable(folder / "data_0.npz")
 
 
 def _save(path: Path, clip: Clip, real: Tensor, fake: Tensor, context: int, sample: int) -> None:

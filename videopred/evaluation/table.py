@@ -210,9 +210,10 @@ def _gains(block: Block, metric: str, windows: list[str], width: int) -> Table:
 
 
 def _gain(own: dict, rivals: list[dict], metric: str, windows: list[str], width: int) -> list[str]:
-    """A row less the best of others in each window; negative where it is worse."""
+    """A row less the best of others in each window; negative where it is worse, - where they are of other clips."""
     entry = own["metrics"][metric]
-    others = [row["metrics"][metric] for row in rivals if "windows" in row["metrics"][metric]]
+    others = [row["metrics"][metric] for row in rivals if row["clip_ids"] == own["clip_ids"]]
+    others = [other for other in others if "windows" in other]
     if "windows" not in entry or not others:
         return ["-"] * width
     sign = -1 if entry["better"] == "lower" else 1
@@ -243,7 +244,7 @@ def notes(block: Block) -> list[str]:
             more = f" and {len(row['failed_clips']) - 5} more" if len(row["failed_clips"]) > 5 else ""
             notes.append(
                 f"note: {row['name']}: {len(row['failed_clips'])} clip(s) left out, a frame is not finite: "
-                f"{clips}{more}"
+                f"{clips}{more}; not comparable with rows of all clips"
             )
         for metric, entry in row["metrics"].items():
             test = entry.get("revisit", {})
