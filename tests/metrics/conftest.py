@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from videopred import weights
-from videopred.metrics import fvd, lpips
+from videopred.metrics import efficientnet, fvd, lpips, stlpips
 from videopred.metrics.features import Network
 
 
 @pytest.fixture
 def stand_ins(monkeypatch, tmp_path):
-    """FVD and LPIPS but for their networks: means over quarters of a clip, and a mean absolute difference."""
+    """Learned metrics but for their networks: means over quarters of a clip, and a mean absolute difference."""
     path = tmp_path / "weights"
     path.write_bytes(b"")
 
@@ -23,6 +23,9 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(fvd, "_network", lambda *_: network)
     monkeypatch.setattr(lpips, "_network", lambda *_: MeanDifference())
     monkeypatch.setattr(lpips, "SMALLEST", {"alex": 1})
+    monkeypatch.setattr(efficientnet, "_network", lambda: network)
+    monkeypatch.setattr(stlpips, "_network", lambda net: (MeanDifference(), {"name": "stand-in"}))
+    monkeypatch.setattr(stlpips, "SMALLEST", 1)
 
 
 class MeanDifference(torch.nn.Module):

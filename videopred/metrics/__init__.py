@@ -26,6 +26,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from videopred.metrics.efficientnet import FrechetEfficientNetConfig
 from videopred.metrics.fvd import FVDConfig
 from videopred.metrics.intensity import EnergyConfig, InkConfig
 from videopred.metrics.lpips import LPIPSConfig
@@ -33,6 +34,7 @@ from videopred.metrics.numbers import Score, SetScore
 from videopred.metrics.openstl import SumOfAbsolutesConfig, SumOfSquaresConfig
 from videopred.metrics.psnr import PSNRConfig, PSNROfMeanConfig
 from videopred.metrics.ssim import SSIMConfig
+from videopred.metrics.stlpips import STLPIPSConfig
 
 Metric = (
     PSNRConfig
@@ -40,6 +42,8 @@ Metric = (
     | SSIMConfig
     | LPIPSConfig
     | FVDConfig
+    | STLPIPSConfig
+    | FrechetEfficientNetConfig
     | SumOfSquaresConfig
     | SumOfAbsolutesConfig
     | InkConfig
@@ -66,12 +70,14 @@ __all__ = [
     "Accumulator",
     "EnergyConfig",
     "FVDConfig",
+    "FrechetEfficientNetConfig",
     "InkConfig",
     "LPIPSConfig",
     "Metric",
     "PSNRConfig",
     "PSNROfMeanConfig",
     "SSIMConfig",
+    "STLPIPSConfig",
     "Score",
     "SetScore",
     "SumOfAbsolutesConfig",
