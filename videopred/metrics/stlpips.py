@@ -1,7 +1,7 @@
 """ST-LPIPS: a perceptual distance that forgives small shifts; a metric of its own, not LPIPS.
 
-Ghildyal and Liu, "Shift-tolerant Perceptual Similarity Metric" (ECCV 2022). Its package `stlpips-pytorch` brings all its
-weights, trained on human judgements, so it is there where LPIPS's trunk cannot be had. 0 is equal, lower is better.
+Ghildyal and Liu, "Shift-tolerant Perceptual Similarity Metric" (ECCV 2022). Its package `stlpips-pytorch` brings all
+its weights, trained on human judgements, so it is there where LPIPS's trunk cannot be had. 0 is equal, lower is better.
 """
 
 import warnings
