@@ -42,6 +42,9 @@ def add(subparsers: Any) -> None:
         help=f"the result (default: {RESULTS}/<checkpoint>-<protocol>.json below the current folder; a run with "
         "--clips or --samples says so in the name, so that it never replaces a whole one)",
     )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.html", help="also write one page: tables, curves, clips that play"
+    )
     parser.add_argument("--save-clips", type=Path, metavar="DIR", help="also write what was scored: DIR/data_<i>.npz")
     parser.add_argument(
         "--format",
@@ -53,26 +56,36 @@ def add(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from videopred.data.whole_file import require_writable
+    from videopred.evaluation import report
+    from videopred.evaluation.result import write
     from videopred.evaluation.table import render
 
+    if args.report is not None:
+        require_writable(args.report)
     of_files = args.predictions is not None or args.targets is not None
     if (args.checkpoint is None) != of_files or (args.predictions is None) != (args.targets is None):
         raise config.ConfigError("give CHECKPOINT PROTOCOL, or --predictions PATH --targets PATH PROTOCOL")
     try:
-        result, out = (_files if of_files else _checkpoint)(args)
+        result, out, clips = (_files if of_files else _checkpoint)(args)
     except KeyboardInterrupt:
         print("videopred: interrupted; no result was written", file=sys.stderr)
         return 130
     result.save(out)
+    if args.report is not None:
+        text = report.page([result.data], clips=clips)
+        write(args.report, lambda file: file.write(text.encode()))
     print(render([result.data], args.format))
     print(f"videopred: result in {out}, arrays in {out.with_suffix('.npz')}", file=sys.stderr)
     return 0
 
 
-def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path]:
+def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path, list]:
+    """The result, where it goes, and clips for the report."""
     from videopred import checkpoint
     from videopred.evaluation import Protocol, evaluate
     from videopred.evaluation.result import require_writable
+    from videopred.evaluation.shown import shown
 
     protocol = Protocol.load(args.protocol)
     loaded = checkpoint.load(args.checkpoint, device.device(args.device))
@@ -88,10 +101,11 @@ def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path]:
         progress=True,
         save_clips=args.save_clips,
     )
-    return result, out
+    clips = shown(loaded.predictor, protocol.shortened(args.clips, 1), result.data) if args.report is not None else []
+    return result, out, clips
 
 
-def _files(args: argparse.Namespace) -> tuple[Any, Path]:
+def _files(args: argparse.Namespace) -> tuple[Any, Path, list]:
     from videopred.evaluation import Protocol, evaluate_files
     from videopred.evaluation.result import require_writable
 
@@ -102,7 +116,7 @@ def _files(args: argparse.Namespace) -> tuple[Any, Path]:
     protocol = Protocol.load(args.protocol)
     out = args.out or default_out(args.predictions.stem, protocol.name, None, None)
     require_writable(out)
-    return evaluate_files(args.predictions, args.targets, protocol, progress=True), out
+    return evaluate_files(args.predictions, args.targets, protocol, progress=True), out, []
 
 
 def default_out(checkpoint: str, protocol: str, clips: int | None, samples: int | None) -> Path:

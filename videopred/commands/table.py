@@ -20,15 +20,22 @@ def add(subparsers: Any) -> None:
     parser.add_argument(
         "--format", choices=["table", "markdown", "csv", "json"], default="table", help="default: table"
     )
+    parser.add_argument("--report", type=Path, metavar="FILE.html", help="also write one page: tables and curves")
     parser.add_argument("--across-protocols", action="store_true", help="one table for each protocol")
 
 
 def run(args: argparse.Namespace) -> int:
-    from videopred.evaluation.result import read
+    from videopred.data.whole_file import require_writable
+    from videopred.evaluation import report
+    from videopred.evaluation.result import read, write
     from videopred.evaluation.table import render
 
-    results = [read(path) for path in args.results]
-    print(render(results, args.format, labels(args.results), across_protocols=args.across_protocols))
+    results, names = [read(path) for path in args.results], labels(args.results)
+    print(render(results, args.format, names, across_protocols=args.across_protocols))
+    if args.report is not None:
+        require_writable(args.report)
+        text = report.page(results, names, across_protocols=args.across_protocols)
+        write(args.report, lambda file: file.write(text.encode()))
     return 0
 
 

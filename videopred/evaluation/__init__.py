@@ -8,8 +8,13 @@ files.py     evaluate_files(): the same for clips that lie in files
 runner.py    evaluate(): protocol -> rollouts -> metrics, in one pass
 cost.py      parameters, FLOPs and time of a predictor
 result.py    the JSON object, the .npz beside it, written whole or not at all
+<<<<<<< HEAD
 table.py     results -> text, markdown or CSV; cells.py: numbers and columns of it
 sweep_table.py  the result of a sweep -> text or markdown
+=======
+table.py     results -> text, markdown or CSV
+report.py    results -> one HTML page; shown.py picks its clips
+>>>>>>> f223318 (Write a report: one HTML page with tables, curves and clips that play)
 """
 
 from videopred.evaluation.files import evaluate_files

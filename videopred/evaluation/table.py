@@ -136,16 +136,21 @@ def _lines(entry: dict[str, Any]) -> Iterator[tuple[str, float | None, float | N
 
 def _document(block: Block, heading: str, render) -> str:
     parts = [heading.format(block.description)]
+    parts += [
+        f"{heading.format(title)}\n{render(table)}" if title else render(table) for title, table in sections(block)
+    ]
+    said = notes(block)
+    return "\n\n".join(parts + ["\n".join(said)] * bool(said))
+
+
+def sections(block: Block) -> list[tuple[str, Table]]:
+    """The tables of a block, each with its title: of every metric, of revisit tests, and, without one, of costs."""
     metrics = block.rows[0]["metrics"]
     tested = [metric for metric in metrics if any("revisit" in row["metrics"][metric] for row in block.rows)]
-    tables = [_metric(block, metric) for metric in metrics]
-    tables += [revisit.table(block.rows, metric, block.protocol["revisit"]) for metric in tested]
-    for title, table in tables:
-        parts.append(f"{heading.format(title)}\n{render(table)}")
+    found = [_metric(block, metric) for metric in metrics]
+    found += [revisit.table(block.rows, metric, block.protocol["revisit"]) for metric in tested]
     costs = _costs(block)
-    parts += [render(costs)] if len(costs) > 1 else []
-    notes = _notes(block)
-    return "\n\n".join(parts + ["\n".join(notes)] * bool(notes))
+    return found + [("", costs)] * (len(costs) > 1)
 
 
 def _metric(block: Block, metric: str) -> tuple[str, Table]:
@@ -228,7 +233,8 @@ def _costs(block: Block) -> Table:
     return table
 
 
-def _notes(block: Block) -> list[str]:
+def notes(block: Block) -> list[str]:
+    """What must be said about numbers of a block: one line each."""
     notes = _shared_notes(block)
     for row in block.rows:
         notes += [f"warning: {row['name']}: {text}" for text in row.get("warnings", [])]
