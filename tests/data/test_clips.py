@@ -23,7 +23,7 @@ def save(path: Path, save=np.savez, **arrays) -> Path:
     return path
 
 
-def recipe(root: Path, **keys) -> ClipsConfig:
+def recipe(root: Path | str, **keys) -> ClipsConfig:
     return ClipsConfig(**({"root": str(root), "image_size": (8, 12)} | keys))
 
 
@@ -64,6 +64,13 @@ def test_a_window_is_a_slice_of_the_recording(tmp_path, save_as):
     assert min(starts) == 0 and max(starts) == 23 and len(starts) > 15
     other = recipe(tmp_path, test_share=0.0, seed=1).build("train", 7)
     assert [other.window(0, i).start for i in range(9)] != [dataset.window(0, i).start for i in range(9)]
+
+
+def test_with_a_stride_a_window_starts_at_any_frame(tmp_path):
+    save(tmp_path / "a.npz", video=video(20))
+    dataset = recipe(tmp_path, stride=4, test_share=0.0).build("train", 4)
+    assert {dataset.window(0, epoch).start for epoch in range(99)} == {*range(8)}  # the last one is 7, 11, 15, 19
+    assert dataset.cut(0, 1).start == 4 and dataset.cut(0, 1, 4).start == 4
 
 
 def test_several_clips_of_a_file(tmp_path):
@@ -116,6 +123,10 @@ def test_resizing_takes_the_middle_and_the_mean(tmp_path):
     tall = video(2, size=(21, 12, 3))
     save(tmp_path / "a.npz", video=np.concatenate([tall[:, :2], tall[:, :8], tall[:, :2]], 1))
     assert np.array_equal(one(tmp_path, 2).frames, tall[:, :8])
+    for size, part in (((9, 12, 3), np.s_[:, :8]), ((8, 15, 3), np.s_[:, :, 1:13])):  # an odd margin does not blur
+        odd = video(2, size=size)
+        save(tmp_path / "a.npz", video=odd)
+        assert np.array_equal(one(tmp_path, 2).frames, odd[part])
     save(tmp_path / "a.npz", video=np.full((1, 4, 6, 3), 77, np.uint8))
     assert (one(tmp_path, 1).frames == 77).all()
 
@@ -133,7 +144,8 @@ def test_stride_and_actions(tmp_path):
     assert config.action_names[joint[0]] == "+".join(ACTIONS[a] for a in actions[1:4])
     window = config.build("train", 3).window(0, 3)
     assert np.array_equal(window.frames, frames[window.start : window.start + 7 : 3])
-    assert window.actions.tolist()[1:] == joint[window.start // 3 : window.start // 3 + 2]
+    later = range(window.start + 3, window.start + 7, 3)
+    assert window.actions.tolist()[1:] == [9 * actions[t - 2] + 3 * actions[t - 1] + actions[t] for t in later]
     with pytest.raises(ValueError, match="has 7 frames; 8 are asked for"):
         config.build("train", 8)
 
@@ -147,14 +159,20 @@ def test_stride_and_actions(tmp_path):
         ({"stride": 0}, "stride = 0: must be at least 1"),
         ({"fps": -1.0}, "fps = -1.0: must be at least 0"),
         ({"fps": float("inf")}, "fps = inf: must be at most 1000"),
+        ({"fps": float("nan")}, "fps = nan: must be"),
         ({"image_size": (0, 4)}, "image_size"),
+        ({"image_size": (4, 2**63)}, "image_size = .*: must be at most 8192"),
+        ({"stride": 10**30}, r"stride = 10+: must be at most 1000000"),
+        ({"stride": 8, "actions": ACTIONS, "action_pool": "stack"}, "3 actions and stride = 8 make more than 4096"),
+        ({"stride": 10**6, "actions": ("a",), "action_pool": "stack"}, "1 actions and stride = 1000000 make more"),
+        ({"root": ""}, r"root = '': must be a folder; '\.' is the current one"),
         ({"actions": ("a", "a")}, "two have the same name"),
         ({"test_share": 1.5}, "test_share = 1.5"),
     ],
 )
 def test_senseless_recipes_are_refused(keys, message):
     with pytest.raises(ValueError, match=message):
-        recipe(Path(), **keys)
+        recipe(**({"root": "x"} | keys))
 
 
 def test_sizes_as_a_file_gives_them():

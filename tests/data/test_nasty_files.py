@@ -136,6 +136,10 @@ def test_uneven_times(tmp_path, suffix, codec, pixels):
         clip = dataset.window(0, epoch)
         values = (clip.frames[:, 8, 8, 0].numpy() / 20).round().astype(int).tolist()
         assert values[0] == clip.start and values in [nearest[i : i + 4] for i in range(7)]
+    dataset, seen = recipe(tmp_path, 16, fps=5.0, stride=3).build("train", 3), set()
+    for epoch in range(40):
+        seen.add(tuple((dataset.window(0, epoch).frames[:, 8, 8, 0].numpy() / 20).round().astype(int).tolist()))
+    assert seen == {tuple(nearest[i : i + 7 : 3]) for i in range(4)}
 
 
 @pytest.mark.parametrize("rate, fps, expected", [(30, 30, 1), (30, 15, 2), (30, 10, 3)])
