@@ -1,5 +1,8 @@
 """Clips from anywhere: what lies on disk is what is read, whatever window, split, process or rank asks for it."""
 
+import io
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -228,7 +231,35 @@ def flipped(path: Path, save_as=np.savez) -> None:
     path.write_bytes(content)
 
 
+def packed(path: Path, method: int) -> None:
+    """The frames by another compression, with a wrong byte."""
+    content = io.BytesIO()
+    np.save(content, video(6))
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("video.npy", content.getvalue())
+    wrong = bytearray(path.read_bytes())
+    wrong[200] ^= 255
+    path.write_bytes(wrong)
+
+
+def shaped(path: Path, shape: str, name: str = "actions") -> None:
+    """An array beside the frames, of which there is only the header."""
+    save(path, video=video(6))
+    head = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head)
+
+
 WRONG = {
+    "lzma": (lambda p: packed(p, zipfile.ZIP_LZMA), "damaged"),
+    "bz2": (lambda p: packed(p, zipfile.ZIP_BZIP2), "damaged"),
+    "endless actions": (lambda p: shaped(p, "(99999999999999,)"), "actions cannot be read: it ends before"),
+    "no whole number": (lambda p: shaped(p, "(True,)"), r"actions .*damaged: actions have shape \(True,\)"),
+    "64 bits": (
+        lambda p: save(p, video=video(6), actions=np.full(6, 2**64 - 1, np.uint64)),
+        "its actions go up to 18446744073709551615",
+    ),
+    "far pose": (lambda p: save(p, video=video(6), pose=np.full((6, 2), 1e300)), "pose is float64; must be finite"),
     "keys": (lambda p: save(p, clip=video(6)), "has none of the keys video, .* its keys are: clip"),
     "dtype": (lambda p: save(p, video=video(6).astype(np.int64)), "dtype of frames is int64"),
     "shape": (lambda p: save(p, video=video(6)[..., :2]), r"shape \(6, 8, 12, 2\)"),
