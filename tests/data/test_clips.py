@@ -1,5 +1,8 @@
 """Clips from anywhere: what lies on disk is what is read, whatever window, split, process or rank asks for it."""
 
+import io
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +26,7 @@ def save(path: Path, save=np.savez, **arrays) -> Path:
     return path
 
 
-def recipe(root: Path, **keys) -> ClipsConfig:
+def recipe(root: Path | str, **keys) -> ClipsConfig:
     return ClipsConfig(**({"root": str(root), "image_size": (8, 12)} | keys))
 
 
@@ -64,6 +67,13 @@ def test_a_window_is_a_slice_of_the_recording(tmp_path, save_as):
     assert min(starts) == 0 and max(starts) == 23 and len(starts) > 15
     other = recipe(tmp_path, test_share=0.0, seed=1).build("train", 7)
     assert [other.window(0, i).start for i in range(9)] != [dataset.window(0, i).start for i in range(9)]
+
+
+def test_with_a_stride_a_window_starts_at_any_frame(tmp_path):
+    save(tmp_path / "a.npz", video=video(20))
+    dataset = recipe(tmp_path, stride=4, test_share=0.0).build("train", 4)
+    assert {dataset.window(0, epoch).start for epoch in range(99)} == {*range(8)}  # the last one is 7, 11, 15, 19
+    assert dataset.cut(0, 1).start == 4 and dataset.cut(0, 1, 4).start == 4
 
 
 def test_several_clips_of_a_file(tmp_path):
@@ -116,6 +126,10 @@ def test_resizing_takes_the_middle_and_the_mean(tmp_path):
     tall = video(2, size=(21, 12, 3))
     save(tmp_path / "a.npz", video=np.concatenate([tall[:, :2], tall[:, :8], tall[:, :2]], 1))
     assert np.array_equal(one(tmp_path, 2).frames, tall[:, :8])
+    for size, part in (((9, 12, 3), np.s_[:, :8]), ((8, 15, 3), np.s_[:, :, 1:13])):  # an odd margin does not blur
+        odd = video(2, size=size)
+        save(tmp_path / "a.npz", video=odd)
+        assert np.array_equal(one(tmp_path, 2).frames, odd[part])
     save(tmp_path / "a.npz", video=np.full((1, 4, 6, 3), 77, np.uint8))
     assert (one(tmp_path, 1).frames == 77).all()
 
@@ -133,7 +147,8 @@ def test_stride_and_actions(tmp_path):
     assert config.action_names[joint[0]] == "+".join(ACTIONS[a] for a in actions[1:4])
     window = config.build("train", 3).window(0, 3)
     assert np.array_equal(window.frames, frames[window.start : window.start + 7 : 3])
-    assert window.actions.tolist()[1:] == joint[window.start // 3 : window.start // 3 + 2]
+    later = range(window.start + 3, window.start + 7, 3)
+    assert window.actions.tolist()[1:] == [9 * actions[t - 2] + 3 * actions[t - 1] + actions[t] for t in later]
     with pytest.raises(ValueError, match="has 7 frames; 8 are asked for"):
         config.build("train", 8)
 
@@ -147,14 +162,20 @@ def test_stride_and_actions(tmp_path):
         ({"stride": 0}, "stride = 0: must be at least 1"),
         ({"fps": -1.0}, "fps = -1.0: must be at least 0"),
         ({"fps": float("inf")}, "fps = inf: must be at most 1000"),
+        ({"fps": float("nan")}, "fps = nan: must be"),
         ({"image_size": (0, 4)}, "image_size"),
+        ({"image_size": (4, 2**63)}, "image_size = .*: must be at most 8192"),
+        ({"stride": 10**30}, r"stride = 10+: must be at most 1000000"),
+        ({"stride": 8, "actions": ACTIONS, "action_pool": "stack"}, "3 actions and stride = 8 make more than 4096"),
+        ({"stride": 10**6, "actions": ("a",), "action_pool": "stack"}, "1 actions and stride = 1000000 make more"),
+        ({"root": ""}, r"root = '': must be a folder; '\.' is the current one"),
         ({"actions": ("a", "a")}, "two have the same name"),
         ({"test_share": 1.5}, "test_share = 1.5"),
     ],
 )
 def test_senseless_recipes_are_refused(keys, message):
     with pytest.raises(ValueError, match=message):
-        recipe(Path(), **keys)
+        recipe(**({"root": "x"} | keys))
 
 
 def test_sizes_as_a_file_gives_them():
@@ -210,7 +231,35 @@ def flipped(path: Path, save_as=np.savez) -> None:
     path.write_bytes(content)
 
 
+def packed(path: Path, method: int) -> None:
+    """The frames by another compression, with a wrong byte."""
+    content = io.BytesIO()
+    np.save(content, video(6))
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("video.npy", content.getvalue())
+    wrong = bytearray(path.read_bytes())
+    wrong[200] ^= 255
+    path.write_bytes(wrong)
+
+
+def shaped(path: Path, shape: str, name: str = "actions") -> None:
+    """An array beside the frames, of which there is only the header."""
+    save(path, video=video(6))
+    head = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head)
+
+
 WRONG = {
+    "lzma": (lambda p: packed(p, zipfile.ZIP_LZMA), "damaged"),
+    "bz2": (lambda p: packed(p, zipfile.ZIP_BZIP2), "damaged"),
+    "endless actions": (lambda p: shaped(p, "(99999999999999,)"), "actions cannot be read: it ends before"),
+    "no whole number": (lambda p: shaped(p, "(True,)"), r"actions .*damaged: actions have shape \(True,\)"),
+    "64 bits": (
+        lambda p: save(p, video=video(6), actions=np.full(6, 2**64 - 1, np.uint64)),
+        "its actions go up to 18446744073709551615",
+    ),
+    "far pose": (lambda p: save(p, video=video(6), pose=np.full((6, 2), 1e300)), "pose is float64; must be finite"),
     "keys": (lambda p: save(p, clip=video(6)), "has none of the keys video, .* its keys are: clip"),
     "dtype": (lambda p: save(p, video=video(6).astype(np.int64)), "dtype of frames is int64"),
     "shape": (lambda p: save(p, video=video(6)[..., :2]), r"shape \(6, 8, 12, 2\)"),

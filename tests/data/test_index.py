@@ -1,10 +1,12 @@
 """The index: what was read once is not read again, and what changed is."""
 
+import errno
 import os
 import shutil
 import zipfile
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
@@ -83,6 +85,46 @@ def test_faults_are_kept_but_not_those_of_the_moment(folder, read, monkeypatch):
     assert read.count("text.npz") == 1 and read.count("gone.npz") == 2
     save(folder / "nowhere.npz", 8)
     assert lengths(open_index(folder)) == ALL | {"gone.npz": 8, "nowhere.npz": 8}
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.ESTALE, errno.ENOMEM, errno.ETIMEDOUT])
+def test_a_machine_that_does_not_give_a_video_for_a_moment(folder, monkeypatch, code):
+    with av.open(str(folder / "a.mkv"), "w") as output:
+        stream = output.add_stream("ffv1", rate=25)
+        stream.height, stream.width, stream.pix_fmt = 2, 3, "bgr0"
+        output.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((2, 3, 3), np.uint8), format="rgb24")))
+        output.mux(stream.encode())
+    with monkeypatch.context() as patch:
+        patch.setattr(av, "open", lambda *args, **keys: av.error.err_check(-code))
+        [reason] = open_index(folder).reasons
+    assert reason.startswith("cannot be read: ")
+    assert lengths(open_index(folder)) == ALL | {"a.mkv": 1}
+
+
+def test_a_change_of_any_file_of_a_recording_is_seen(folder, read):
+    for t in range(3):
+        (folder / "walk").mkdir(exist_ok=True)
+        Image.fromarray(np.full((2, 3), t, np.uint8)).save(folder / "walk" / f"{t}.png")
+    np.savez(folder / "walk.npz", actions=[0, 1, 2])
+    for name in ("0.png", "1.png", "2.png", "../walk.npz"):
+        os.utime(folder / "walk" / name, (100, 100))
+    open_index(folder)
+    np.savez(folder / "walk.npz", actions=[0, 1, 9])  # of the same size, and older than the pictures
+    os.utime(folder / "walk.npz", (50, 50))
+    read.clear()
+    found = open_index(folder)
+    assert read == ["walk"] and found.clips["most"].max() == 9
+    (folder / "walk" / "0.png").rename(folder / "walk" / "3.png")
+    open_index(folder)
+    assert read == ["walk", "walk"]
+
+
+def test_a_link_to_itself_is_said_to_be_one(folder):
+    (folder / "self.npz").symlink_to("self.npz")
+    (folder / "round").symlink_to("round")
+    found = open_index(folder)
+    assert lengths(found) == ALL and found.reasons.tolist() == ["cannot be read: Too many levels of symbolic links"]
+    assert found.path(int(np.argmax(found.faults))) == "self.npz"
 
 
 def test_what_may_not_be_read_is_said(folder, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from videopred.data import ClipsConfig, recording
+from videopred.data.video_writer import VideoWriter
 
 
 def bars(frames: int = 6, height: int = 24, width: int = 40) -> np.ndarray:
@@ -135,6 +136,10 @@ def test_uneven_times(tmp_path, suffix, codec, pixels):
         clip = dataset.window(0, epoch)
         values = (clip.frames[:, 8, 8, 0].numpy() / 20).round().astype(int).tolist()
         assert values[0] == clip.start and values in [nearest[i : i + 4] for i in range(7)]
+    dataset, seen = recipe(tmp_path, 16, fps=5.0, stride=3).build("train", 3), set()
+    for epoch in range(40):
+        seen.add(tuple((dataset.window(0, epoch).frames[:, 8, 8, 0].numpy() / 20).round().astype(int).tolist()))
+    assert seen == {tuple(nearest[i : i + 7 : 3]) for i in range(4)}
 
 
 @pytest.mark.parametrize("rate, fps, expected", [(30, 30, 1), (30, 15, 2), (30, 10, 3)])
@@ -173,6 +178,32 @@ def test_arrays_have_no_times(tmp_path):
     np.savez(tmp_path / "a.npz", video=numbered(5))
     with pytest.raises(ValueError, match=r"a\.npz: does not say when its frames are shown; leave out fps = 5"):
         recipe(tmp_path, 16, fps=5.0).build("train", 2)
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".webm", ".gif"])
+def test_a_name_with_a_colon(empty_folder, suffix):
+    path = Path(f"12:30{suffix}")  # relative, so that nothing stands before "12:"
+    with VideoWriter(path, Fraction(20)) as output:
+        for frame in bars():
+            output.write(frame)
+    assert np.abs(read(Path(), (24, 40), 6) - bars()).mean() < 12
+    assert recording.facts(path)[0].length == 6 and [file.name for file in empty_folder.glob("12*")] == [path.name]
+
+
+def test_metadata_that_are_not_utf8(tmp_path):
+    path = encode(tmp_path / "a.avi", bars(), "mpeg4", "yuv420p")
+    with av.open(str(path)) as source, av.open(str(tmp_path / "b.avi"), "w") as output:
+        output.metadata["title"] = "Caffe-Fahrt"
+        stream = output.add_stream_from_template(source.streams.video[0])
+        for packet in source.demux(source.streams.video[0]):
+            if packet.dts is not None:
+                packet.stream = stream
+                output.mux(packet)
+    content = (tmp_path / "b.avi").read_bytes()
+    assert b"Caffe-" in content
+    path.unlink()
+    (tmp_path / "b.avi").write_bytes(content.replace(b"Caffe-", "Caffé ".encode("latin-1")))
+    assert len(read(tmp_path, (24, 40), 6)) == 6
 
 
 def cut(path: Path, keep: float) -> None:

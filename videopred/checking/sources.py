@@ -3,6 +3,7 @@
 A source gives the clips of one split in pieces, so that a recording of any length costs the memory of one piece.
 """
 
+import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -181,5 +182,5 @@ def _moving_mnist(path: Path) -> bool:
 def _npy_shape(path: Path) -> tuple[int, ...]:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False).shape
-    except (ValueError, EOFError, OSError):
+    except (ValueError, EOFError, OSError, SyntaxError, TypeError, OverflowError, tokenize.TokenError):
         return ()  # the reader will say what is wrong

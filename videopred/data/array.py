@@ -4,7 +4,10 @@ An uncompressed array is read where it lies, only the bytes that are asked for; 
 as needed. What is returned is memory of its own, never a window into a file.
 """
 
+import errno
+import lzma
 import math
+import struct
 import tokenize
 import zipfile
 import zlib
@@ -17,7 +20,7 @@ import numpy as np
 
 KEYS = ("video", "frames", "real", "data")  # under which an .npz may hold frames, the first that there is
 DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, EOFError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
     NotImplementedError,  # an unknown kind of compression
     tokenize.TokenError,  # numpy's word for some headers
 )
@@ -74,6 +77,10 @@ class Arrays:
             return None
         try:
             with self.archive.open(f"{name}.npy") as file:
+                shape, _, dtype = _header(self.path, file, name)
+                if math.prod(shape) * dtype.itemsize > self.archive.getinfo(f"{name}.npy").file_size:
+                    raise EOFError(f"it ends before its shape {shape} does")
+                file.seek(0)
                 return np.lib.format.read_array(file, allow_pickle=False)
         except (*DAMAGE, ValueError) as error:
             raise ValueError(f"{self.path}: its {name} cannot be read: {error}") from error
@@ -81,16 +88,23 @@ class Arrays:
     def actions(self) -> np.ndarray | None:
         """`actions` as int64, or None. Raises ValueError if they are not integers."""
         actions = self.small("actions")
-        if actions is None or actions.dtype.kind in "iu":
-            return None if actions is None else actions.astype(np.int64)
-        raise ValueError(f"{self.path}: actions are {actions.dtype}; must be integers")
+        if actions is None:
+            return None
+        if actions.dtype.kind not in "iu":
+            raise ValueError(f"{self.path}: actions are {actions.dtype}; must be integers")
+        if actions.dtype == np.uint64 and actions.max(initial=0) > np.iinfo(np.int64).max:
+            raise ValueError(f"{self.path}: its actions go up to {actions.max()}; must be below 2 ** 63")
+        return actions.astype(np.int64)
 
     def pose(self) -> np.ndarray | None:
         """`pose` as float32, or None. Raises ValueError if it is not finite numbers."""
         pose = self.small("pose")
-        if pose is None or (pose.dtype.kind in "iuf" and np.isfinite(pose).all()):
-            return None if pose is None else pose.astype(np.float32)
-        raise ValueError(f"{self.path}: pose is {pose.dtype}; must be finite numbers")
+        if pose is None:
+            return None
+        with np.errstate(over="ignore"):  # what is too large becomes infinite
+            if pose.dtype.kind in "iuf" and np.isfinite(short := pose.astype(np.float32)).all():
+                return short
+        raise ValueError(f"{self.path}: pose is {pose.dtype}; must be finite numbers, as float32 too")
 
 
 class Values:
@@ -130,19 +144,14 @@ def arrays(path: Path) -> Iterator[Arrays]:
     except DAMAGE as error:
         raise ValueError(f"{path}: damaged, or not an {path.suffix.lower()} file: {error}") from error
     except OSError as error:
-        raise Unreadable(f"{path}: cannot be read: {error.strerror or error}") from error
+        if error.errno in (None, errno.EINVAL):  # bz2's word for damage; a place before the file's start
+            raise ValueError(f"{path}: damaged: {error}") from error
+        raise Unreadable(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def header(path: Path, file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and dtype of the .npy `name` that `file` stands at, and then at its first value. Raises ValueError."""
-    try:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, columns_first, dtype = read(file)
-    except ValueError as error:
-        raise ValueError(f"{path}: damaged: {name} has no array header: {error}") from error
-    if min(shape, default=0) < 0:
-        raise ValueError(f"{path}: damaged: {name} have shape {shape}")
+    shape, columns_first, dtype = _header(path, file, name)
     if dtype.hasobject:
         raise ValueError(f"{path}: {name} holds pickled objects; must be an array of numbers")
     if columns_first and len(shape) > 1:
@@ -150,6 +159,19 @@ def header(path: Path, file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.
     if dtype != np.uint8 and dtype.kind != "f":
         raise ValueError(f"{path}: dtype of {name} is {dtype}; must be uint8, or floating in 0..255")
     return shape, dtype
+
+
+def _header(path: Path, file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether columns come first, and dtype. Raises ValueError."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, columns_first, dtype = read(file)
+    except (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError, OverflowError) as error:
+        raise ValueError(f"{path}: damaged: {name} has no array header: {error}") from error
+    if any(type(size) is not int or size < 0 for size in shape):
+        raise ValueError(f"{path}: damaged: {name} have shape {shape}")
+    return shape, columns_first, dtype
 
 
 def uint8(path: Path, frames: np.ndarray, name: str) -> np.ndarray:

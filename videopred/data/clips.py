@@ -3,7 +3,7 @@
 `root` may hold train/ and test/, as TECO's data sets do (<root>/{train,test}/<k>/*.npz or *.mp4 with .npz beside them);
 these are then the splits. If not, a recording is in test if the hash of its path below root says so: the same ones on
 every machine, about `test_share` of them. A recording (recording.py says what can be one) is a clip of any length; it
-gives the first `frames` of its frames, or, in training, a window that is drawn anew for each epoch.
+gives the first `frames` of its frames, or, in training, a window that is drawn anew for each epoch, from any frame on.
 """
 
 import sys
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from videopred.clip import Clip, Format
-from videopred.config import at_least
+from videopred.config import at_least, at_most
 from videopred.data import recording
 from videopred.data.fit import fit
 from videopred.data.index import Index, open_index
@@ -27,7 +27,7 @@ from videopred.data.split import SPLITS, NoClips, Split, require_index, require_
 from videopred.data.tracks import Tracks
 
 Pool = Literal["", "last", "stack"]
-MOST_FPS = 1000
+MOST_SIZE, MOST_STRIDE, MOST_FPS, MOST_JOINT = 8192, 10**6, 1000, 4096
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,9 @@ class ClipsConfig:
 
     def __post_init__(self):
         at_least(self, image_size=1, stride=1, fps=0, seed=0)
-        if self.fps > MOST_FPS:
-            raise ValueError(f"fps = {self.fps}: must be at most {MOST_FPS}")
+        at_most(self, image_size=MOST_SIZE, stride=MOST_STRIDE, fps=MOST_FPS)
+        if not self.root:
+            raise ValueError("root = '': must be a folder; '.' is the current one")
         if not 0 <= self.test_share <= 1:
             raise ValueError(f"test_share = {self.test_share}: must be in 0..1")
         if len(set(self.actions)) < len(self.actions):
@@ -78,6 +79,11 @@ class ClipsConfig:
             )
         if self.action_pool and not (self.actions and (self.stride > 1 or self.fps)):
             raise ValueError(f"action_pool = {self.action_pool!r}: is for actions where a stride or fps skips frames")
+        if self.action_pool == "stack" and max(2, len(self.actions)) ** min(self.stride, 99) > MOST_JOINT:
+            raise ValueError(
+                f'action_pool = "stack": {len(self.actions)} actions and stride = {self.stride} make more than '
+                f'{MOST_JOINT} joint actions; lower the stride, or use "last"'
+            )
         if self.action_pool == "stack" and self.fps:
             raise ValueError(
                 'action_pool = "stack": needs a fixed number of frames; give a stride in place of fps, or use "last"'
@@ -171,16 +177,23 @@ class Clips:
     def window(self, index: int, epoch: int) -> Clip:
         """As many frames of recording `index` from a place that depends on the recipe's seed, `index` and `epoch`."""
         require_index(self.split, index, len(self))
-        places = int(self.lengths[index]) - self.frames + 1
-        return self.cut(index, int(np.random.default_rng([self.config.seed, index, epoch]).integers(places)))
+        taken = self.index.facts(int(self.rows[index])).count(1, self.config.fps)
+        places = taken - (self.frames - 1) * self.config.stride
+        return self._read(
+            index, int(np.random.default_rng([self.config.seed, index, epoch]).integers(places)), self.frames
+        )
 
     def cut(self, index: int, start: int, frames: int = 0) -> Clip:
         """Frames of recording `index` from number `start` of its `lengths[index]`; 0: as many as a clip has."""
+        return self._read(index, start * self.config.stride, frames or self.frames)
+
+    def _read(self, index: int, start: int, frames: int) -> Clip:
+        """From any of the frames that are taken before the stride leaves some out."""
         config, row = self.config, int(self.rows[index])
         entry, facts = self.index.clips[row], self.index.facts(row)
         name, clip, clips = self.index.path(int(entry["recording"])), int(entry["clip"]), int(entry["clips"])
         path = self.index.folder / name
-        steps = facts.steps(start, frames or self.frames, config.stride, config.fps)
+        steps = facts.steps(start, frames, config.stride, config.fps)
         blocks = recording.frames(path, clip, facts, steps)
         pixels = np.concatenate([fit(self._uint8(block), *config.size, config.channels) for block in blocks])
         assert len(pixels) == len(steps)

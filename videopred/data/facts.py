@@ -39,7 +39,7 @@ class Facts:
     keys: np.ndarray = field(default_factory=_none)
 
     def count(self, stride: int, fps: float) -> int:
-        """How many frames `steps` can give."""
+        """How many frames `steps` can give from the first on."""
         taken = self.length
         if fps:
             shown = float((self.times[-1] - self.times[0]) * self.unit)
@@ -47,12 +47,12 @@ class Facts:
         return -(-taken // stride)
 
     def steps(self, start: int, count: int, stride: int, fps: float) -> np.ndarray:
-        """Numbers of `count` frames, from the one that is number `start` of those taken.
+        """Numbers of `count` frames: number `start` of those that are taken, and every `stride`-th after it.
 
         With `fps`, those are taken that are shown nearest to 0, 1 / fps, 2 / fps ... seconds after the first, of two
-        the earlier; of these, every `stride`-th.
+        the earlier; else all.
         """
-        steps = (start + np.arange(count)) * stride
+        steps = start + np.arange(count) * stride
         if not fps:
             return steps
         times, wanted = self.times - self.times[0], steps / (fps * float(self.unit))

@@ -10,6 +10,7 @@ def fit(frames: np.ndarray, height: int, width: int, channels: int) -> np.ndarra
     """uint8 (n, h, w, 1, 3 or 4) -> (n, height, width, channels), 1 or 3 of them.
 
     The largest part in the middle that has the wanted proportions is resized: area mean, bilinear if it becomes larger.
+    It starts at a whole pixel, so that a pure crop changes no value.
     A fourth channel is opacity, over black. What has the wanted size and channels comes back untouched.
     """
     if frames.shape[3] == 4:
@@ -35,7 +36,7 @@ def _resized(frame: np.ndarray, height: int, width: int) -> np.ndarray:
     """(h, w, 1 or 3) -> (height, width, 1 or 3)."""
     scale = min(frame.shape[0] / height, frame.shape[1] / width)  # of the source's pixels to one of ours
     down, across = height * scale, width * scale
-    top, left = (frame.shape[0] - down) / 2, (frame.shape[1] - across) / 2
+    top, left = (frame.shape[0] - down) // 2, (frame.shape[1] - across) // 2
     picture = Image.fromarray(frame[..., 0] if frame.shape[2] == 1 else frame)
     method = Image.Resampling.BOX if scale > 1 else Image.Resampling.BILINEAR
     return np.asarray(picture.resize((width, height), method, (left, top, left + across, top + down))).reshape(

@@ -1,7 +1,7 @@
 """The index of a folder: what is known of every recording in it, so that nothing is read twice to find that out.
 
 It is kept in the folder or, where that cannot be written, below $VIDEOPRED_HOME (default ~/.cache/videopred). A
-recording that is new, or whose size or time of change is not what the index says, is read again; the others are not.
+recording that is new, or whose stamp is not what the index says, is read again; the others are not.
 While it grows it is saved now and then, so that a process that is killed loses little.
 
 Numbers and names are held in a few numpy arrays: a list of Python objects would be copied, page by page, into every
@@ -28,7 +28,7 @@ from videopred.data.facts import Facts
 from videopred.data.recording import Place
 from videopred.data.whole_file import WholeFile
 
-VERSION = 1
+VERSION = 2
 NAME = ".videopred-index.npz"
 BLOCK, SAVE_EVERY = 64, 20  # recordings that are read at once, seconds
 NONE = -1
@@ -46,7 +46,7 @@ Found = str | list[Facts]  # what is wrong with a recording, or the clips in it
 class Index:
     """
     folder  : what was searched
-    paths   : bytes (n,), of the recordings below it, sorted; `stamps` int64 (n, 2), their size and time of change
+    paths   : bytes (n,), of the recordings below it, sorted; `stamps` int64 (n, 2), as `Place` gives them
     faults  : int32 (n,), the place in `reasons` of what is wrong with each, or -1
     clips   : `CLIP` (m,), those of every recording without a fault, in the order of `paths`
     pool    : int64, frame times and key frames that `clips` point at
@@ -110,9 +110,9 @@ class Index:
         )
 
     def found(self) -> dict[tuple[str, int, int], Found]:
-        """What is known of every recording of this path, size and time of change."""
+        """What is known of every recording of this path and stamp."""
         known: dict[tuple[str, int, int], Found] = {}
-        keys = [(self.path(i), int(size), int(modified)) for i, (size, modified) in enumerate(self.stamps)]
+        keys = [(self.path(i), int(size), int(mark)) for i, (size, mark) in enumerate(self.stamps)]
         for row, number in enumerate(self.clips["recording"].tolist()):
             clips = known.setdefault(keys[number], [])
             assert isinstance(clips, list)

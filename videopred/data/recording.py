@@ -9,10 +9,12 @@ All raise ValueError that names the file. `steps` are numbers of frames that do 
 (t, d) stand in the .npz itself, or in an .npz that has the name of the video or folder.
 """
 
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +30,15 @@ ARRAYS = (".npz", ".npy")
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where a recording is below the folder that was searched; `stamp` changes when it does, or its tracks."""
+    """Where a recording is below the folder that was searched; `stamp` changes when any of its files does."""
 
     path: str
     size: int
-    modified: int  # nanoseconds since 1970
+    mark: int  # of the names, sizes and times of change of its files, those of actions and pose too
 
     @property
     def stamp(self) -> tuple[int, int]:
-        return self.size, self.modified
+        return self.size, self.mark
 
 
 def search(folder: Path) -> list[Place]:
@@ -51,26 +53,36 @@ def search(folder: Path) -> list[Place]:
         prefix, place, beside = waiting.pop()
         try:
             entries = [entry for entry in os.scandir(place) if not entry.name.startswith(".")]
-            files = {entry.name: _stamp(entry) for entry in entries if entry.is_file() or entry.is_symlink()}
+            folders = [entry.name for entry in entries if _is_folder(entry)]
+            files = {entry.name: _stamp(entry) for entry in entries if entry.is_symlink() or entry.is_file()}
             status = os.stat(place)
         except OSError as error:
             raise Unreadable(f"{place}: cannot be searched: {error.strerror}") from error
         if (status.st_dev, status.st_ino) in seen:  # links may go round in a circle
             continue
         seen.add((status.st_dev, status.st_ino))
-        folders = [entry.name for entry in entries if entry.is_dir()]
         files = {name: stamp for name, stamp in files.items() if name not in folders}
         waiting += [(f"{prefix}{name}/", place / name, files.get(f"{name}.npz")) for name in folders]
         ofs = {os.path.splitext(name)[0]: name for name in files if name.lower().endswith(video.SUFFIXES)}
         named = {f"{stem}.npz": name for stem, name in ofs.items()} | {f"{name}.npz": name for name in folders}
         single = [name for name in files if name.lower().endswith((*ARRAYS, *video.SUFFIXES)) and name not in named]
-        found += [_place(prefix + name, files[name], files.get(f"{os.path.splitext(name)[0]}.npz")) for name in single]
+        for name in single:
+            found.append(_place(prefix + name, files, [name, f"{os.path.splitext(name)[0]}.npz"]))
         shown = [] if single else pictures.names([*files])
         if shown:
-            found.append(_place(prefix.removesuffix("/"), *(files[name] for name in shown), beside))
+            found.append(_place(prefix.removesuffix("/"), files | {"..": beside}, [*shown, ".."]))
         elif beside is not None:  # it only happens to have the folder's name
-            found.append(_place(f"{prefix.removesuffix('/')}.npz", beside))
+            found.append(_place(f"{prefix.removesuffix('/')}.npz", {"": beside}, [""]))
     return sorted(found)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # a link to itself
+            return False
+        raise
 
 
 def _stamp(entry: os.DirEntry[str]) -> tuple[int, int]:
@@ -82,9 +94,11 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _place(path: str, *stamps: tuple[int, int] | None) -> Place:
-    sizes, times = zip(*(stamp for stamp in stamps if stamp is not None))
-    return Place(path, sum(sizes), max(times))
+def _place(path: str, stamps: Mapping[str, tuple[int, int] | None], files: list[str]) -> Place:
+    """`files` are the names of those it consists of; some may not be there."""
+    parts = {name: stamp for name in files if (stamp := stamps.get(name)) is not None}
+    mark = sha256(os.fsencode(repr(sorted(parts.items())))).digest()[:8]
+    return Place(path, sum(size for size, _ in parts.values()), int.from_bytes(mark, "big", signed=True))
 
 
 def require(path: Path) -> None:

@@ -82,9 +82,10 @@ def _rate_rules(config: "ClipsConfig", index: Index) -> Iterator[Rule]:
 
 
 def _gaps(config: "ClipsConfig", index: Index, row: int) -> tuple[int, int]:
-    """The least and the greatest distance of two frames that are taken one after the other."""
+    """The least and the greatest distance of two frames that follow each other in a clip, wherever it starts."""
     facts = index.facts(row)
-    gaps = np.diff(facts.steps(0, facts.count(config.stride, config.fps), config.stride, config.fps))
+    taken = facts.steps(0, facts.count(1, config.fps), 1, config.fps)
+    gaps = taken[config.stride :] - taken[: -config.stride]
     return (int(gaps.min()), int(gaps.max())) if len(gaps) else (1, 1)
 
 

@@ -121,7 +121,8 @@ def _decoded(path: Path, time: int | None = None) -> Iterator[av.VideoFrame]:
 @contextmanager
 def _stream(path: Path) -> Iterator[Any]:
     try:
-        with av.open(str(path)) as container:
+        # absolute, as libav takes "12:" at the start of a name for a protocol; metadata are often Latin-1
+        with av.open(str(path.absolute()), metadata_errors="replace") as container:
             if not container.streams.video:
                 raise ValueError(f"{path}: holds no video")
             stream = container.streams.video[0]
@@ -130,7 +131,7 @@ def _stream(path: Path) -> Iterator[Any]:
             stream.codec_context.thread_count = 1  # clips are small, and each process reads one of its own
             yield stream
     except FFmpegError as error:
-        if isinstance(error, PermissionError):
+        if isinstance(error, OSError | MemoryError):  # of the machine; libav's own words for damage are none of these
             raise Unreadable(f"{path}: cannot be read: {error.strerror}") from error
         raise ValueError(f"{path}: not a video, or damaged: {error.strerror}") from error
 

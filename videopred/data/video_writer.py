@@ -59,7 +59,8 @@ class VideoWriter(WholeFile):
     def _open(self, width: int, height: int) -> Any:
         # faststart: the index comes first, so that a browser can play before it has everything
         options = {"movflags": "faststart"} if self.container == "mp4" else {}
-        output = av.open(str(self.temporary), "w", format=self.container, options=options)
+        # absolute, as libav takes "12:" at the start of a name for a protocol
+        output = av.open(str(self.temporary.absolute()), "w", format=self.container, options=options)
         self.stream: Any = output.add_stream(self.encoder, rate=self.fps, options=self.options)
         self.stream.width, self.stream.height, self.stream.pix_fmt = width, height, self.pixels
         context = self.stream.codec_context
