@@ -223,7 +223,8 @@ def test_a_part_from_outside_is_imported_and_loads_again(tmp_path):
     code = (
         "import torch; from videopred import checkpoint, config\n"
         "from videopred.training import RunConfig; from pathlib import Path; from safetensors.torch import save_file\n"
-        "run = config.load(RunConfig, 'presets', 'debug', ['predictor.stack.spatial.kind=outside:MineConfig'])\n"
+        "mine = ['predictor.stack.spatial.kind=outside:MineConfig', 'predictor.stack.spatial.num_groups=8']\n"
+        "run = config.load(RunConfig, 'presets', 'debug', mine)\n"
         "Path('config.toml').write_text(config.dumps(run)); assert 'outside:MineConfig' in config.dumps(run)\n"
         "weights = run.predictor.build(run.recipe.format).state_dict()\n"
         "save_file({name: tensor.contiguous() for name, tensor in weights.items()}, 'model.safetensors')\n"

@@ -182,7 +182,7 @@ def test_given_actions_lead_to_the_predicted_frames(shell, form, empty_folder):
     np.savez(empty_folder / "a.npz", actions=np.array([2, 1, 1, 0, -1]))
     words = {"list": "2,1*2,0,-1", "txt": "a.txt", "npz": "a.npz"}[form]
     code, _, err, model = shell(f"--out b.npz --context 2 --actions {words}", format=ACTIONS, with_actions=True)
-    assert (code, err) == (0, "")
+    assert code == 0 and err == NO_TRUTH.format(2)
     assert model.asked == [[2], [1], [1], [0], [-1]]
     assert np.load("b.npz")["actions"].tolist() == [[0, 1, 2, 1, 1, 0, -1]]
     shell(f"--out b.npz --context 2 --horizon 2 --actions {words}", format=ACTIONS, with_actions=True)
@@ -190,12 +190,21 @@ def test_given_actions_lead_to_the_predicted_frames(shell, form, empty_folder):
 
 
 NAMES = ("forward", "left", "right")
+NO_TRUTH = "videopred: from predicted frame {} on the actions differ from the clip's: no truth\n"
+
+
+def test_truth_is_shown_for_as_long_as_the_actions_are_the_clips_own(shell):
+    """The clip's actions are 0, 1, 2, 0, 1, 2 ...; beyond, the true frames came of other actions."""
+    for given, own in [("2,0,1,2", 4), ("2,0,0,2", 2), ("1,1", 0)]:
+        code, _, err, _ = shell(f"--out a.npz --context 2 --actions {given}", format=ACTIONS, with_actions=True)
+        assert code == 0 and np.load("a.npz")["real"].shape[1] == 2 + own
+        assert (f"from predicted frame {own + 1} on the actions differ" in err) == (own < given.count(",") + 1)
 
 
 def test_actions_have_the_names_of_the_checkpoints_recipe(shell, empty_folder):
     words = "--out a.npz --context 2 --actions left,left,forward*3,2,unknown"
     code, _, err, model = shell(words, format=ACTIONS, with_actions=True, names=NAMES)
-    assert (code, err) == (0, "")
+    assert code == 0 and err == NO_TRUTH.format(1)
     assert model.asked == [[1], [1], [0], [0], [0], [2], [-1]]
     (empty_folder / "walk.txt").write_text("right*2\nforward")
     np.save("clip.npy", np.zeros((6, 8, 12, 1), np.uint8))

@@ -1,6 +1,7 @@
 """`videopred rollout`: what a checkpoint predicts, as a video, a picture or arrays, for as long as one likes."""
 
 import argparse
+import dataclasses
 import difflib
 import sys
 from fractions import Fraction
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if actions is not None and args.horizon is None:
         horizon = min(horizon, actions.shape[1] - context)
     _require_actions(actions, context, horizon, predictor.format.num_actions)
+    clip = clip if given is None else _while_agreeing(clip, actions, context)
     words = _words(actions, names)
     layout = Layout(predictor.format, clip.id, context, horizon, args.samples, args.scale, words)
     fps = fps or getattr(dataset, "fps", None) or FPS
@@ -112,6 +114,21 @@ def _roll_out(predictor: Any, clip: Any, actions: Any, layout: Any, seed: int, p
         write(real, to_uint8(frames.nan_to_num(nan=-1)).numpy())
     for name, frame in broken.items():
         print(f"videopred: clip {name}: not finite from predicted frame {frame} on; drawn black", file=sys.stderr)
+
+
+def _while_agreeing(clip: Any, actions: Any, context: int) -> Any:
+    """The clips without the truth that came of other actions than the given ones; whole where theirs are unknown."""
+    if clip.actions is None:
+        return clip
+    length = min(clip.actions.shape[1], actions.shape[1])
+    apart = (clip.actions[:, :length] != actions[:, :length]).any(0).nonzero().flatten().tolist()
+    end = min([frame for frame in apart if frame >= context], default=clip.frames.shape[1])
+    if end < clip.frames.shape[1]:
+        frame = end - context + 1
+        print(
+            f"videopred: from predicted frame {frame} on the actions differ from the clip's: no truth", file=sys.stderr
+        )
+    return dataclasses.replace(clip, frames=clip.frames[:, :end])
 
 
 def _lengths(args: argparse.Namespace, training: Any, given: Any) -> tuple[int, int]:
