@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from videopred.clip import Format
 from videopred.config import from_dict, to_dict
 from videopred.data import ClipsConfig, Recipe, loader
+from videopred.data.clip_file import ClipFile
 from videopred.data.split import NoClips
 
 ACTIONS = ("forward", "left", "right")
@@ -299,6 +301,19 @@ def test_a_wrong_file_is_refused_or_skipped_by_name(tmp_path, make, message, cap
     good.unlink()
     with pytest.raises(NoClips, match=r"none of its recordings can be used: .*a\.npz: "):
         skipping.build("train", 2)
+
+
+@pytest.mark.parametrize("actions", [np.zeros((6, 7), np.float32), np.zeros((6, 2), int), np.zeros(5, int)])
+def test_actions_that_no_recipe_names_break_nothing(tmp_path, actions):
+    frames, pose = video(6), np.ones((6, 2))
+    save(tmp_path / "a.npz", video=frames, actions=actions, pose=pose)
+    for _ in range(2):  # by reading the file, and by the index
+        clip = one(tmp_path, 6)
+        assert np.array_equal(clip.frames, frames) and clip.actions is None and np.array_equal(clip.pose, pose)
+    alone = ClipFile(tmp_path / "a.npz", Format(3, 8, 12), 6)[0]
+    assert np.array_equal(alone.frames, frames) and alone.actions is None
+    with pytest.raises(ValueError, match=r"/a\.npz: actions (are float32|have shape)"):
+        one(tmp_path, 6, actions=ACTIONS, missing_actions="zeros")
 
 
 def test_empty_places_say_what_to_do(tmp_path):

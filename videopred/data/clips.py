@@ -202,6 +202,8 @@ class Clips:
             tracks = recording.read_tracks(path, clip, clips)
         actions = None
         if config.actions:
+            if tracks.unfit or tracks.misfit(facts.length):
+                raise ValueError(f"{path}: {tracks.unfit or tracks.misfit(facts.length)}")
             given = np.zeros(facts.length, np.int64) if tracks.actions is None else tracks.actions
             actions = torch.from_numpy(self._pooled(given, steps))
         return Clip(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from videopred.data.array import PIECE, Values, arrays
+from videopred.data.array import PIECE, Unfit, Values, arrays
 from videopred.data.facts import Facts
 from videopred.data.tracks import tracks
 
@@ -90,4 +90,7 @@ def _range(path: Path, values: Values) -> tuple[float, float]:
 def read_actions(path: Path) -> np.ndarray | None:
     """`actions` of an .npz as int64, or None where it has none. Raises ValueError if they are not integers."""
     with arrays(path) as file:
-        return file.actions()
+        try:
+            return file.actions()
+        except Unfit as error:
+            raise ValueError(f"{path}: {error}") from error
