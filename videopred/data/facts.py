@@ -3,10 +3,16 @@
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 
 ROUNDING = 0.1  # of a frame: containers round times, to milliseconds for example
+
+
+def changed(path: Path) -> ValueError:
+    """The file is no longer what is known of it."""
+    return ValueError(f"{path}: was changed since it was indexed; start again")
 
 
 def _none() -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from videopred.data.array import Arrays, Unfit
+from videopred.data.facts import Facts
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,10 @@ class Tracks:
 
     def facts(self, path: Path, length: int) -> dict[str, Any]:
         """As fields of `Facts`. Raises ValueError unless there is a pose for every frame, or none."""
-        found: dict[str, Any] = {"unfit": self.unfit or self.misfit(length)}
-        if self.actions is not None and not found["unfit"]:
+        found: dict[str, Any] = {"unfit": self.unfit}
+        if self.actions is not None and self.actions.shape != (length,):
+            found["unfit"] = f"actions have shape {self.actions.shape}; the clip has {length} frames"
+        elif self.actions is not None:
             found |= {"actions": length, "least": int(self.actions.min()), "most": int(self.actions.max())}
         if self.pose is not None:
             if self.pose.ndim != 2 or len(self.pose) != length or not self.pose.size:
@@ -40,11 +43,10 @@ class Tracks:
             found["pose"] = self.pose.shape[1]
         return found
 
-    def misfit(self, length: int) -> str:
-        """What is wrong unless there is an action for each of `length` frames, or none at all."""
-        if self.actions is None or self.actions.shape == (length,):
-            return ""
-        return f"actions have shape {self.actions.shape}; the clip has {length} frames"
+    def agree(self, path: Path, known: Facts) -> bool:
+        """Whether they are what is known of them. Raises ValueError as `facts` does."""
+        found = {"actions": None, "least": 0, "most": 0, "pose": 0} | self.facts(path, known.length)
+        return all(getattr(known, name) == value for name, value in found.items())
 
     def at(self, steps: np.ndarray) -> "Tracks":
         actions, pose = (None if track is None else track[steps] for track in (self.actions, self.pose))
