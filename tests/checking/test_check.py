@@ -77,6 +77,13 @@ def test_broken_files_are_named_with_the_reason(tree, capsys):
     assert check("tree") == 4
     assert "none      train: none of its 3 files can be used" in capsys.readouterr().out
     (tree / "tree/test/0/a.npz").unlink()
+    assert check("tree") == 3
+    out, err = capsys.readouterr()
+    assert "test      1 of 1 clips in 1 files read, 3 frames, 8x8 RGB\n" in out
+    assert (
+        err == "videopred: tree: actions have shape (2,); the clip has 3 frames; the clips are read without actions\n"
+    )
+    (tree / "tree/test/0/b.npz").write_bytes(b"")
     with pytest.raises(ValueError, match=r"tree: holds no clip that can be read: tree/train/0/a.npz: "):
         check("tree")
 

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from videopred.clip import Format
 from videopred.config import from_dict, to_dict
 from videopred.data import ClipsConfig, Recipe, loader
+from videopred.data.clip_file import ClipFile
 from videopred.data.split import NoClips
 
 ACTIONS = ("forward", "left", "right")
@@ -299,6 +301,51 @@ def test_a_wrong_file_is_refused_or_skipped_by_name(tmp_path, make, message, cap
     good.unlink()
     with pytest.raises(NoClips, match=r"none of its recordings can be used: .*a\.npz: "):
         skipping.build("train", 2)
+
+
+@pytest.mark.parametrize("actions", [np.zeros((6, 7), np.float32), np.zeros((6, 2), int), np.zeros(5, int)])
+def test_actions_that_no_recipe_names_break_nothing(tmp_path, actions):
+    frames, pose = video(6), np.ones((6, 2))
+    save(tmp_path / "a.npz", video=frames, actions=actions, pose=pose)
+    for _ in range(2):  # by reading the file, and by the index
+        clip = one(tmp_path, 6)
+        assert np.array_equal(clip.frames, frames) and clip.actions is None and np.array_equal(clip.pose, pose)
+    alone = ClipFile(tmp_path / "a.npz", Format(3, 8, 12), 6)[0]
+    assert np.array_equal(alone.frames, frames) and alone.actions is None
+    with pytest.raises(ValueError, match=r"/a\.npz: actions (are float32|have shape)"):
+        one(tmp_path, 6, actions=ACTIONS, missing_actions="zeros")
+
+
+CHANGES = {
+    "fewer actions": {"actions": [0, 1, 2]},
+    "great actions": {"actions": [0, 1, 77] * 2},
+    "no actions": {"actions": None},
+    "wide actions": {"actions": np.zeros((6, 2), int)},
+    "no pose": {"pose": None},
+    "short pose": {"pose": np.zeros((5, 2))},
+    "wide pose": {"pose": np.zeros((6, 3))},
+    "floats": {"video": video(6).astype(np.float32) / 255},
+    "not finite": {"video": np.full((6, 8, 12, 3), np.nan)},
+    "shorter": {"video": video(5)},
+    "size": {"video": video(6, size=(12, 8, 3))},
+    "clips": {"video": video(6)[None].repeat(2, 0)[:, :3]},
+}
+
+
+@pytest.mark.parametrize("floating", [False, True])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_file_that_changes_after_it_was_indexed_is_refused(tmp_path, change, floating):
+    top = 255.0 if floating else 1
+    good = {"video": video(6) / top if floating else video(6), "actions": [0, 1, 2, 0, 1, 2], "pose": np.zeros((6, 2))}
+    save(tmp_path / "a.npz", **good)
+    keys = {"float_range": "0..1"} if floating else {}
+    dataset = recipe(tmp_path, test_share=0.0, actions=ACTIONS, **keys).build("train", 6)
+    assert len(dataset[0].frames) == 6
+    if floating and "video" in change and change["video"].dtype == np.float32:
+        change = {"video": video(6)}  # uint8 in place of floats, or 0..255
+    save(tmp_path / "a.npz", **{name: x for name, x in (good | change).items() if x is not None})
+    with pytest.raises(ValueError, match=r"/a\.npz: (was changed since it was indexed|pose has shape)"):
+        dataset[0]
 
 
 def test_empty_places_say_what_to_do(tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -180,7 +181,7 @@ WRONG = {
 @pytest.mark.parametrize(("make", "message"), WRONG.values(), ids=WRONG)
 def test_a_wrong_file_is_named_with_the_reason(tmp_path, make, message):
     with pytest.raises(ValueError, match=message):
-        ClipFile(make(tmp_path), GRAY, 100)[0]
+        ClipFile(make(tmp_path), replace(GRAY, num_actions=3), 100)[0]
 
 
 def test_a_video_of_another_size_is_refused(tmp_path):

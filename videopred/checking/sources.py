@@ -17,7 +17,7 @@ import torch
 from videopred import config
 from videopred.clip import Clip, Format
 from videopred.data import ClipsConfig, MovingMNISTFilesConfig, Recipe, array, recording
-from videopred.data.clips import Clips
+from videopred.data.clips import Clips, tell
 from videopred.data.facts import Facts
 from videopred.data.fit import fit
 from videopred.data.index import NONE, open_index
@@ -104,6 +104,8 @@ def _recorded(recipe: ClipsConfig, split: Split, clips: int | None, frames: int 
 
 def _file(path: Path, clips: int | None, frames: int | None) -> Source:
     facts = recording.facts(path)
+    if facts[0].unfit:
+        raise ValueError(f"{path}: {facts[0].unfit}")
     number = 0 if facts[0].actions is None else _number(path, max(fact.most for fact in facts))
     format = Format(1 if facts[0].channels == 1 else 3, facts[0].height, facts[0].width, number)
     return Source(
@@ -154,6 +156,9 @@ def worked_out(path: Path) -> Recipe:
     [(size, _)] = Counter(clips[["height", "width"]].tolist()).most_common(1)
     known = clips["actions"] != NONE
     number = _number(path, int(clips["most"].max())) if known.any() else 0
+    if (clips["unfit"] != NONE).any() and not known.any():
+        reason = next(index.unfit(clip) for index in indexes for clip in index.clips if clip["unfit"] != NONE)
+        tell(f"{path}: {reason}; the clips are read without actions")
     floating = not np.isnan(clips["low"]).all()
     return ClipsConfig(
         root=str(path),

@@ -32,6 +32,10 @@ class Unreadable(ValueError):
     """The machine did not give the file; nothing is known to be wrong with what it holds."""
 
 
+class Unfit(ValueError):
+    """Actions that cannot be used; the frames beside them can. The message does not name the file."""
+
+
 class Arrays:
     """The arrays of an open file, as `arrays` gives it; that of an .npy has no name and answers to every key."""
 
@@ -86,14 +90,14 @@ class Arrays:
             raise ValueError(f"{self.path}: its {name} cannot be read: {error}") from error
 
     def actions(self) -> np.ndarray | None:
-        """`actions` as int64, or None. Raises ValueError if they are not integers."""
+        """`actions` as int64, or None. Raises Unfit if they are not integers."""
         actions = self.small("actions")
         if actions is None:
             return None
         if actions.dtype.kind not in "iu":
-            raise ValueError(f"{self.path}: actions are {actions.dtype}; must be integers")
+            raise Unfit(f"actions are {actions.dtype}; must be integers")
         if actions.dtype == np.uint64 and actions.max(initial=0) > np.iinfo(np.int64).max:
-            raise ValueError(f"{self.path}: its actions go up to {actions.max()}; must be below 2 ** 63")
+            raise Unfit(f"its actions go up to {actions.max()}; must be below 2 ** 63")
         return actions.astype(np.int64)
 
     def pose(self) -> np.ndarray | None:

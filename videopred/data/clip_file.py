@@ -31,9 +31,13 @@ class ClipFile:
         if not 0 <= index < self.count:
             raise IndexError(f"clip {index}: {self.path} has clips 0..{self.count - 1}")
         frames = np.concatenate([self._frames(block) for block in recording.first(self.path, index, self.frames)])
-        actions = recording.read_tracks(self.path, index, self.count).actions
+        tracks = recording.read_tracks(self.path, index, self.count)
+        actions = tracks.actions
+        wrong = tracks.unfit
         if actions is not None and (actions.ndim != 1 or len(actions) < len(frames)):
-            raise ValueError(f"{self.path}: actions have shape {actions.shape}; the clip has {len(frames)} frames")
+            wrong, actions = f"actions have shape {actions.shape}; the clip has {len(frames)} frames", None
+        if wrong and self.format.num_actions:  # another model does not ask for them
+            raise ValueError(f"{self.path}: {wrong}")
         return Clip(
             frames=torch.from_numpy(frames),
             actions=None if actions is None else torch.from_numpy(actions[: len(frames)]),

@@ -20,6 +20,7 @@ import torch
 from videopred.clip import Clip, Format
 from videopred.config import at_least, at_most
 from videopred.data import recording
+from videopred.data.facts import Facts, changed
 from videopred.data.fit import fit
 from videopred.data.index import Index, open_index
 from videopred.data.selection import Selection, select
@@ -194,12 +195,14 @@ class Clips:
         name, clip, clips = self.index.path(int(entry["recording"])), int(entry["clip"]), int(entry["clips"])
         path = self.index.folder / name
         steps = facts.steps(start, frames, config.stride, config.fps)
-        blocks = recording.frames(path, clip, facts, steps)
-        pixels = np.concatenate([fit(self._uint8(block), *config.size, config.channels) for block in blocks])
+        blocks = (self._uint8(path, block, facts) for block in recording.frames(path, clip, facts, steps))
+        pixels = np.concatenate([fit(block, *config.size, config.channels) for block in blocks])
         assert len(pixels) == len(steps)
         tracks = Tracks()
         if config.actions or facts.pose:
             tracks = recording.read_tracks(path, clip, clips)
+            if not tracks.agree(path, facts):
+                raise changed(path)
         actions = None
         if config.actions:
             given = np.zeros(facts.length, np.int64) if tracks.actions is None else tracks.actions
@@ -212,10 +215,12 @@ class Clips:
             start=int(steps[0]),
         )
 
-    def _uint8(self, block: np.ndarray) -> np.ndarray:
-        """The index has seen that the values lie in the range."""
-        if block.dtype == np.uint8:
+    def _uint8(self, path: Path, block: np.ndarray, facts: Facts) -> np.ndarray:
+        """The index has seen that the values lie in the range. Raises ValueError if they no longer do."""
+        if block.dtype == np.uint8 and facts.low is None:
             return block
+        if facts.low is None or facts.high is None or not (block.min() >= facts.low and block.max() <= facts.high):
+            raise changed(path)
         return np.rint(block * (255 if self.config.float_range == "0..1" else 1)).astype(np.uint8)
 
     def _pooled(self, actions: np.ndarray, steps: np.ndarray) -> np.ndarray:

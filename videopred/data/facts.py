@@ -3,10 +3,16 @@
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 
 ROUNDING = 0.1  # of a frame: containers round times, to milliseconds for example
+
+
+def changed(path: Path) -> ValueError:
+    """The file is no longer what is known of it."""
+    return ValueError(f"{path}: was changed since it was indexed; start again")
 
 
 def _none() -> np.ndarray:
@@ -19,6 +25,7 @@ class Facts:
     length, height, width, channels   frames, pixels as shown, values per pixel as stored
     low, high   : of floating frames, the least and the greatest value; None of uint8
     actions     : how many there are, or None; `least` and `most` are the range of their numbers
+    unfit       : why a recipe that names actions cannot use those of the file, or ""; `actions` is then None
     pose        : numbers per frame, 0 for none
     times       : int64 (length,), when each frame is shown, in units of `unit` seconds; empty where nothing says
     keys        : int64, numbers of frames from which decoding can start, at least `video.APART` apart; or empty
@@ -33,6 +40,7 @@ class Facts:
     actions: int | None = None
     least: int = 0
     most: int = 0
+    unfit: str = ""
     pose: int = 0
     unit: Fraction = Fraction(0)
     times: np.ndarray = field(default_factory=_none)

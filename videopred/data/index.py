@@ -28,7 +28,7 @@ from videopred.data.facts import Facts
 from videopred.data.recording import Place
 from videopred.data.whole_file import WholeFile
 
-VERSION = 2
+VERSION = 3
 NAME = ".videopred-index.npz"
 BLOCK, SAVE_EVERY = 64, 20  # recordings that are read at once, seconds
 NONE = -1
@@ -37,7 +37,7 @@ CLIP = np.dtype(
         ("recording", "i4"), ("clip", "i4"), ("clips", "i4"), ("length", "i4"), ("height", "i4"), ("width", "i4"),
         ("channels", "i4"), ("low", "f8"), ("high", "f8"), ("actions", "i4"), ("least", "i8"), ("most", "i8"),
         ("pose", "i4"), ("up", "i8"), ("down", "i8"), ("first", "i8"), ("step", "i8"), ("times", "i8"),
-        ("keys", "i8"), ("num_keys", "i4"),
+        ("keys", "i8"), ("num_keys", "i4"), ("unfit", "i4"),
     ]
 )  # fmt: skip
 Found = str | list[Facts]  # what is wrong with a recording, or the clips in it
@@ -47,7 +47,7 @@ class Index:
     """
     folder  : what was searched
     paths   : bytes (n,), of the recordings below it, sorted; `stamps` int64 (n, 2), as `Place` gives them
-    faults  : int32 (n,), the place in `reasons` of what is wrong with each, or -1
+    faults  : int32 (n,), the place in `reasons` of what is wrong with each, or -1; `unfit` of a clip, with its actions
     clips   : `CLIP` (m,), those of every recording without a fault, in the order of `paths`
     pool    : int64, frame times and key frames that `clips` point at
     """
@@ -69,7 +69,9 @@ class Index:
                 faults[number] = len(reasons)
                 reasons.append(answer)
             else:
-                rows += [_row(number, clip, len(answer), facts, pool) for clip, facts in enumerate(answer)]
+                for clip, facts in enumerate(answer):
+                    rows.append((*_row(number, clip, len(answer), facts, pool), len(reasons) if facts.unfit else NONE))
+                    reasons += [facts.unfit] if facts.unfit else []
         return cls(
             folder,
             paths=np.array([os.fsencode(place.path) for place in places], "S"),
@@ -89,6 +91,10 @@ class Index:
     def path(self, number: int) -> str:
         return os.fsdecode(bytes(self.paths[number]))
 
+    def unfit(self, clip: np.void) -> str:
+        """Why the actions of one of `clips` cannot be used, or ""."""
+        return "" if clip["unfit"] == NONE else str(self.reasons[clip["unfit"]])
+
     def facts(self, row: int) -> Facts:
         """Of clip `row` of all."""
         clip = self.clips[row]
@@ -103,6 +109,7 @@ class Index:
             actions=None if number["actions"] == NONE else number["actions"],
             least=number["least"],
             most=number["most"],
+            unfit=self.unfit(clip),
             pose=number["pose"],
             unit=Fraction(number["up"], number["down"]),
             times=times,

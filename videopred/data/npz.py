@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from videopred.data.array import PIECE, Values, arrays
-from videopred.data.facts import Facts
+from videopred.data.array import PIECE, Unfit, Values, arrays
+from videopred.data.facts import Facts, changed
 from videopred.data.tracks import tracks
 
 
@@ -34,7 +34,10 @@ def facts(path: Path) -> list[Facts]:
 def frames(path: Path, clip: int, facts: Facts, steps: np.ndarray) -> Iterator[np.ndarray]:
     first, last = int(steps[0]), int(steps[-1])
     with arrays(path) as file:
-        block = span(path, file.frames(), clip, first, last + 1)
+        values = file.frames()
+        if clips_shape(path, values)[1:] != (facts.length, facts.height, facts.width, facts.channels):
+            raise changed(path)
+        block = span(path, values, clip, first, last + 1)
     yield block if len(block) == len(steps) else block[steps - first]
 
 
@@ -90,4 +93,7 @@ def _range(path: Path, values: Values) -> tuple[float, float]:
 def read_actions(path: Path) -> np.ndarray | None:
     """`actions` of an .npz as int64, or None where it has none. Raises ValueError if they are not integers."""
     with arrays(path) as file:
-        return file.actions()
+        try:
+            return file.actions()
+        except Unfit as error:
+            raise ValueError(f"{path}: {error}") from error

@@ -54,6 +54,7 @@ def _rules(config: "ClipsConfig", index: Index) -> Iterator[Rule]:
     )
     yield floating & (outside | (wanted == "")), lambda clip: f"is floating, in {clip['low']}..{clip['high']}; {advice}"
     if config.actions:
+        yield clips["unfit"] != NONE, index.unfit
         yield from _action_rules(config, clips)
     if config.fps:
         yield from _rate_rules(config, index)
