@@ -217,6 +217,26 @@ def test_what_counts_as_a_recording(tmp_path):
     assert {path for path in before if before[path] != after[path]} == {"a.mp4", "walk"}
 
 
+def test_a_folder_of_two_names_has_the_first_wherever_it_is_searched(tmp_path, monkeypatch):
+    save(tmp_path / "y" / "a.npz")
+    (tmp_path / "x").symlink_to("y")
+    scan = os.scandir
+    for order in (sorted, lambda entries, key: sorted(entries, key=key)[::-1]):
+        monkeypatch.setattr(os, "scandir", lambda place, order=order: order(scan(place), key=lambda entry: entry.name))
+        assert [place.path for place in recording.search(tmp_path)] == ["x/a.npz"]
+
+
+def test_frames_beside_frames_are_refused(tmp_path):
+    for t in range(4):
+        (tmp_path / "a").mkdir(exist_ok=True)
+        Image.fromarray(np.full((2, 3), t, np.uint8)).save(tmp_path / "a" / f"{t}.png")
+    save(tmp_path / "a.npz", 6)
+    [reason] = open_index(tmp_path).reasons
+    assert reason == "a.npz beside it holds frames too, as 'video'; move one of them away"
+    np.savez(tmp_path / "a.npz", actions=np.arange(4))
+    assert lengths(open_index(tmp_path)) == {"a": 4}
+
+
 def test_frames_are_in_the_order_of_their_numbers(tmp_path):
     for t in (0, 1, 2, 10, 11):
         Image.fromarray(np.full((2, 3), t, np.uint8)).save(tmp_path / f"f{t}.png")
