@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import time
 import zipfile
 from pathlib import Path
 
@@ -143,6 +144,22 @@ def test_what_may_not_be_read_is_said(folder, monkeypatch):
     monkeypatch.setattr(os, "scandir", lambda place: refuse(place, scan))
     with pytest.raises(ValueError, match="/1: cannot be searched: Permission denied"):
         open_index(folder)
+
+
+def test_headers_are_parsed_one_at_a_time(folder, monkeypatch):
+    """Python 3.11's parser may raise SystemError in one thread while another one parses."""
+    parse, running, most = np.lib.format.read_array_header_1_0, [], [0]
+
+    def parsing(file):
+        running.append(file)
+        most[0] = max(most[0], len(running))
+        time.sleep(0.005)
+        running.remove(file)
+        return parse(file)
+
+    monkeypatch.setattr(index.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(np.lib.format, "read_array_header_1_0", parsing)
+    assert lengths(open_index(folder)) == ALL and most == [1]
 
 
 def test_a_build_that_ends_early_goes_on_where_it_was(folder, read, monkeypatch):
