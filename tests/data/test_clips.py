@@ -363,6 +363,19 @@ def test_empty_places_say_what_to_do(tmp_path):
         recipe(tmp_path / "a.npz").build("test", 1)
 
 
+def test_a_reading_process_that_is_not_given_a_file_is_said_in_one_line():
+    def reading():
+        yield
+        raise ValueError(
+            "Caught Unreadable in worker\nTraceback\nvideopred.data.array.Unreadable: a.npz: cannot be read: gone"
+        )
+
+    batches = loader._read(reading())  # type: ignore[arg-type]
+    next(batches)
+    with pytest.raises(ValueError, match=r"^a\.npz: cannot be read: gone$"):
+        next(batches)
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_windows_are_the_same_for_any_number_of_workers_ranks_and_after_resuming(tmp_path):
     for i in range(5):

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import time
 import zipfile
 from pathlib import Path
 
@@ -145,6 +146,22 @@ def test_what_may_not_be_read_is_said(folder, monkeypatch):
         open_index(folder)
 
 
+def test_headers_are_parsed_one_at_a_time(folder, monkeypatch):
+    """Python 3.11's parser may raise SystemError in one thread while another one parses."""
+    parse, running, most = np.lib.format.read_array_header_1_0, [], [0]
+
+    def parsing(file):
+        running.append(file)
+        most[0] = max(most[0], len(running))
+        time.sleep(0.005)
+        running.remove(file)
+        return parse(file)
+
+    monkeypatch.setattr(index.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(np.lib.format, "read_array_header_1_0", parsing)
+    assert lengths(open_index(folder)) == ALL and most == [1]
+
+
 def test_a_build_that_ends_early_goes_on_where_it_was(folder, read, monkeypatch):
     monkeypatch.setattr(index, "BLOCK", 2)
     monkeypatch.setattr(index, "SAVE_EVERY", -1)
@@ -215,6 +232,26 @@ def test_what_counts_as_a_recording(tmp_path):
     (tmp_path / "walk" / "3.png").write_bytes(b"x")
     after = {place.path: place.stamp for place in recording.search(tmp_path)}
     assert {path for path in before if before[path] != after[path]} == {"a.mp4", "walk"}
+
+
+def test_a_folder_of_two_names_has_the_first_wherever_it_is_searched(tmp_path, monkeypatch):
+    save(tmp_path / "y" / "a.npz")
+    (tmp_path / "x").symlink_to("y")
+    scan = os.scandir
+    for order in (sorted, lambda entries, key: sorted(entries, key=key)[::-1]):
+        monkeypatch.setattr(os, "scandir", lambda place, order=order: order(scan(place), key=lambda entry: entry.name))
+        assert [place.path for place in recording.search(tmp_path)] == ["x/a.npz"]
+
+
+def test_frames_beside_frames_are_refused(tmp_path):
+    for t in range(4):
+        (tmp_path / "a").mkdir(exist_ok=True)
+        Image.fromarray(np.full((2, 3), t, np.uint8)).save(tmp_path / "a" / f"{t}.png")
+    save(tmp_path / "a.npz", 6)
+    [reason] = open_index(tmp_path).reasons
+    assert reason == "a.npz beside it holds frames too, as 'video'; move one of them away"
+    np.savez(tmp_path / "a.npz", actions=np.arange(4))
+    assert lengths(open_index(tmp_path)) == {"a": 4}
 
 
 def test_frames_are_in_the_order_of_their_numbers(tmp_path):

@@ -315,6 +315,13 @@ def test_broken_pictures_are_named(tmp_path):
         recipe(tmp_path, 16).build("train", 2)
 
 
+def test_pictures_of_one_recording_have_one_size(tmp_path):
+    for t, size in enumerate([(24, 40), (24, 40), (40, 24)]):
+        Image.fromarray(bars(1, *size)[0]).save(tmp_path / f"{t}.png")
+    with pytest.raises(ValueError, match=r"2\.png is 40 x 24 and 0\.png 24 x 40; must be of one size"):
+        recipe(tmp_path, 16).build("train", 2)
+
+
 def test_turned_photographs_gray_pictures_and_sixteen_bits(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned to the right by a quarter

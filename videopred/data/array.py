@@ -8,6 +8,7 @@ import errno
 import lzma
 import math
 import struct
+import threading
 import tokenize
 import zipfile
 import zlib
@@ -25,6 +26,7 @@ DAMAGE = (
     tokenize.TokenError,  # numpy's word for some headers
 )
 ENCRYPTED = 1  # a flag of a member of a zip file
+PARSING = threading.Lock()  # numpy reads headers by Python's parser, which threads disturb (SystemError, 3.11)
 PIECE = 1 << 22  # bytes that are held while a whole file is looked through
 
 
@@ -81,11 +83,13 @@ class Arrays:
             return None
         try:
             with self.archive.open(f"{name}.npy") as file:
-                shape, _, dtype = _header(self.path, file, name)
-                if math.prod(shape) * dtype.itemsize > self.archive.getinfo(f"{name}.npy").file_size:
+                shape, columns_first, dtype = _header(self.path, file, name)
+                if dtype.hasobject:
+                    raise ValueError("it holds pickled objects")
+                size = math.prod(shape) * dtype.itemsize
+                if size > self.archive.getinfo(f"{name}.npy").file_size or len(content := file.read(size)) < size:
                     raise EOFError(f"it ends before its shape {shape} does")
-                file.seek(0)
-                return np.lib.format.read_array(file, allow_pickle=False)
+                return np.ndarray(shape, dtype, content, order="F" if columns_first else "C").copy()
         except (*DAMAGE, ValueError) as error:
             raise ValueError(f"{self.path}: its {name} cannot be read: {error}") from error
 
@@ -170,7 +174,8 @@ def _header(path: Path, file: IO[bytes], name: str) -> tuple[tuple[int, ...], bo
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, columns_first, dtype = read(file)
+        with PARSING:
+            shape, columns_first, dtype = read(file)
     except (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError, OverflowError) as error:
         raise ValueError(f"{path}: damaged: {name} has no array header: {error}") from error
     if any(type(size) is not int or size < 0 for size in shape):

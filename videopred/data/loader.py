@@ -5,6 +5,7 @@ Batch k of rank r is the r-th piece of `batch_size` clips of the k-th piece of `
 clip, together they see what one process with their total batch size sees, and to resume is to start at a position.
 """
 
+import re
 import signal
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -63,7 +64,7 @@ def _read(loader: DataLoader) -> Generator[Clip]:
         if not traceback:
             raise
         # torch puts a worker's whole traceback into the message; the reader's own words are its last line
-        raise ValueError(line.removeprefix("ValueError: ")) from error
+        raise ValueError(re.sub(r"^(ValueError|videopred\.[\w.]+): ", "", line)) from error
 
 
 def _indices(

@@ -35,6 +35,11 @@ def facts(path: Path) -> list[Facts]:
     files = _names(path)
     shapes = {name: _read(path / name).shape for name in files}
     height, width, channels = shapes[files[0]]
+    for name, size in shapes.items():
+        if size[:2] != (height, width):
+            raise ValueError(
+                f"{path}: {name} is {size[0]} x {size[1]} and {files[0]} {height} x {width}; must be of one size"
+            )
     return [Facts(len(files), height, width, channels)]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from videopred.data import npz, pictures, video
-from videopred.data.array import Unreadable, arrays
+from videopred.data.array import KEYS, Unreadable, arrays
 from videopred.data.facts import Facts
 from videopred.data.tracks import Tracks, tracks
 
@@ -52,14 +52,15 @@ def search(folder: Path) -> list[Place]:
     while waiting:
         prefix, place, beside = waiting.pop()
         try:
-            entries = [entry for entry in os.scandir(place) if not entry.name.startswith(".")]
+            entries = sorted(os.scandir(place), key=lambda entry: entry.name, reverse=True)  # the same everywhere
+            entries = [entry for entry in entries if not entry.name.startswith(".")]
             folders = [entry.name for entry in entries if _is_folder(entry)]
             files = {entry.name: _stamp(entry) for entry in entries if entry.is_symlink() or entry.is_file()}
             status = os.stat(place)
         except OSError as error:
             raise Unreadable(f"{place}: cannot be searched: {error.strerror}") from error
         if (status.st_dev, status.st_ino) in seen:  # links may go round in a circle
-            continue
+            continue  # its first name, in the order of the alphabet, is that of the recordings in it
         seen.add((status.st_dev, status.st_ino))
         files = {name: stamp for name, stamp in files.items() if name not in folders}
         waiting += [(f"{prefix}{name}/", place / name, files.get(f"{name}.npz")) for name in folders]
@@ -125,6 +126,11 @@ def facts(path: Path) -> list[Facts]:
     found = kind.facts(path)
     if kind is npz:
         return found
+    beside = _beside(path)
+    if beside.is_file():
+        with arrays(beside) as file:
+            if key := next((key for key in KEYS if key in file.names), None):
+                raise ValueError(f"{path}: {beside.name} beside it holds frames too, as {key!r}; move one of them away")
     return [replace(facts, **read_tracks(path, 0, 1).facts(path, facts.length)) for facts in found]
 
 
@@ -136,11 +142,16 @@ def frames(path: Path, clip: int, facts: Facts, steps: np.ndarray) -> Iterator[n
 def read_tracks(path: Path, clip: int, count: int) -> Tracks:
     """Actions and pose of one of `count` clips of a recording."""
     if _kind(path) is not npz:
-        path = path.with_name(f"{path.stem if path.is_file() else path.name}.npz")
+        path = _beside(path)
         if not path.is_file():
             return Tracks()
     with arrays(path) as file:
         return tracks(file).of(clip, count)
+
+
+def _beside(path: Path) -> Path:
+    """Where the actions and the pose of a video or a folder of pictures are, if there are any."""
+    return path.with_name(f"{path.stem if path.is_file() else path.name}.npz")
 
 
 def _kind(path: Path) -> Any:
