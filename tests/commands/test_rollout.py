@@ -284,6 +284,7 @@ REFUSED = {
     ),
     "clip short": ("--out a.mp4 --clip good.npy --context 7", "--context 7: the clip has 6 frames"),
     "clip index": ("--out a.mp4 --clip good.npy --index 1", "clip 1 is asked for, there are clips 0..0"),
+    "the clip itself": ("--out itself.npz --clip itself.npz", "--out itself.npz: is the clip itself"),
     "no actions taken": ("--out a.mp4 --actions 0,1", "--actions: this model takes no actions"),
 }
 REFUSED_WITH_ACTIONS = {
@@ -295,8 +296,10 @@ REFUSED_WITH_ACTIONS = {
     "none left": ("--out a.mp4 --context 30", "there are actions for 0 frames after the context of 30"),
     "words": (
         "--out a.mp4 --actions left,right",
-        "'left' is not a number, and the actions of this model have no names",
+        "'left' is not the number of an action, and the actions of this model have no names",
     ),
+    "huge": ("--out a.mp4 --actions 0," + "9" * 27, "is not the number of an action"),
+    "too many": ("--out a.mp4 --actions 0*1000000000000", "makes more than 10,000,000 actions in all"),
     "times": ("--out a.mp4 --actions 1*x", "--actions: '1*x': after the * must stand how many times, as in 1*20"),
     "times < 0": ("--out a.mp4 --actions 1*-2", "--actions: '1*-2': after the * must stand how many times"),
     "empty": ("--out a.mp4 --actions ,", "--actions: there are none"),
@@ -314,6 +317,7 @@ def files(empty_folder):
     np.save("size.npy", np.zeros((6, 9, 12, 1), np.uint8))
     np.save("colour.npy", np.zeros((6, 8, 12, 2), np.uint8))
     np.save("good.npy", np.zeros((6, 8, 12, 1), np.uint8))
+    np.savez("itself.npz", video=np.zeros((6, 8, 12, 1), np.uint8))
     np.savez("noactions.npz", video=np.zeros(3))
     np.savez("rows.npz", actions=np.zeros((2, 5), int))
     return sorted(empty_folder.iterdir())

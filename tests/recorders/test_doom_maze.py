@@ -30,7 +30,8 @@ def clips():
     [
         ({"image_size": 60}, "image_size = 60: must divide 768"),
         ({"maze_size": 10}, "maze_size = 10: must be odd"),
-        ({"maze_size": 3}, "maze_size = 3"),
+        ({"maze_size": 5}, "maze_size = 5: must be at least 7"),
+        ({"maze_size": 10001}, "maze_size = 10001: must be at most 101"),
         ({"frames": 0}, "frames = 0"),
         ({"turn": 0.0}, "turn = 0.0"),
         ({"stride": 100.0}, "stride = 100.0"),
@@ -51,6 +52,12 @@ def test_a_missing_engine_is_named_with_the_command_that_installs_it(monkeypatch
 def test_no_engine_is_imported_before_it_records():
     code = "import sys, videopred.recorders; print([n for n in ('vizdoom', 'labmaze') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("size", "rooms"), [(7, 4), (7, 0), (21, 100)])
+def test_mazes_of_other_sizes_are_walked(size, rooms, clips):
+    clip = next(DoomMazeConfig(frames=5, maze_size=size, rooms=rooms).record("train", [0]))
+    assert clip.pose.abs()[:, :2].max() < size * CELL and clip.frames.float().std() > 20
 
 
 def test_clips_are_in_the_recorders_format(clips):

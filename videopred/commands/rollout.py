@@ -12,6 +12,7 @@ from videopred.commands import device
 
 CONTEXT, HORIZON, FPS = 16, 200, Fraction(20)  # where neither the command line nor the checkpoint or file says
 LEAST = {"index": 0, "count": 1, "context": 1, "horizon": 1, "samples": 1, "seed": 0, "scale": 1}
+MOST_ACTIONS = 10**7
 TRUTH_BYTES = 2**29  # of true frames that are held: truth without an end is shown for so long
 
 
@@ -59,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name) is not None and getattr(args, name) < least:
             raise ValueError(f"--{name} {getattr(args, name)}: must be at least {least}")
     require_writable(args.out)
+    if args.clip is not None and args.clip.exists() and args.out.exists() and args.out.samefile(args.clip):
+        raise ValueError(f"--out {args.out}: is the clip itself; give another name, so that it is not replaced")
     fps = None if args.fps is None else _fps(args.fps, args.out.suffix)
     place = device.device(args.device)
     loaded = checkpoint.load(args.checkpoint, place)
@@ -237,17 +240,20 @@ def _actions(text: str, names: tuple[str, ...]) -> Any:
         if not path.is_file():
             raise ValueError(f"--actions {text}: no such file")
         if path.suffix == ".npz":
-            actions = read_actions(path)
-            if actions is None or actions.ndim not in (1, 2) or not actions.size:
+            stored = read_actions(path)
+            if stored is None or stored.ndim not in (1, 2) or not stored.size:
                 raise ValueError(f"--actions {text}: has no `actions` of shape (t,) or (n, t)")
-            return actions
+            return stored
         text = path.read_text(errors="replace")
-    actions = []
+    actions: list[int] = []
     for word in text.replace(",", " ").split():
         action, star, times = word.partition("*")
         if star and not times.isdecimal():
             raise ValueError(f"--actions: {word!r}: after the * must stand how many times, as in {action}*20")
-        actions += [_action(action, names)] * int(times or 1)
+        count = int(times[:12]) if star else 1  # 12 digits are too many already
+        if len(actions) + count > MOST_ACTIONS:
+            raise ValueError(f"--actions: {word!r}: makes more than {MOST_ACTIONS:,} actions in all; give fewer")
+        actions += [_action(action, names)] * count
     if not actions:
         raise ValueError("--actions: there are none; give a list, as in 0,1,2*20")
     return np.array(actions, np.int64)
@@ -259,10 +265,12 @@ def _action(word: str, names: tuple[str, ...]) -> int:
         return names.index(word)
     if word == "unknown":
         return -1
-    if word.removeprefix("-").isdecimal():
+    if word.removeprefix("-").isdecimal() and len(word) < 12:
         return int(word)
     if not names:
-        raise ValueError(f"--actions: {word!r} is not a number, and the actions of this model have no names")
+        raise ValueError(
+            f"--actions: {word!r} is not the number of an action, and the actions of this model have no names"
+        )
     close = difflib.get_close_matches(word, [*names, "unknown"], n=1)
     meant = f", did you mean {close[0]!r}?" if close else "."
     raise ValueError(f"--actions: {word!r}: no such action{meant} There are {', '.join(names)}, and unknown")

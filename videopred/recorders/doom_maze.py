@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from videopred.clip import Clip, Format
-from videopred.config import at_least
+from videopred.config import at_least, at_most
 
 ENGINES = {"vizdoom": "vizdoom", "labmaze": "labmaze", "PIL": "pillow"}
 SCREENS = {192: "RES_256X192", 384: "RES_512X384", 768: "RES_1024X768"}  # drawn height -> ViZDoom's name
@@ -56,7 +56,8 @@ class DoomMazeConfig:
     seed: int = 0
 
     def __post_init__(self):
-        at_least(self, frames=1, image_size=8, maze_size=5, rooms=0, seed=0)
+        at_least(self, frames=1, image_size=8, maze_size=7, rooms=0, seed=0)
+        at_most(self, frames=10**6, maze_size=101, rooms=100, seed=2**63 - 1)
         if max(SCREENS) % self.image_size:
             raise ValueError(f"image_size = {self.image_size}: must divide {max(SCREENS)}, as 32, 64, 96 and 128 do")
         if not self.maze_size % 2:
