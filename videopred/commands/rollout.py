@@ -2,17 +2,15 @@
 
 import argparse
 import dataclasses
-import difflib
 import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from videopred.commands import device
+from videopred.commands import action_list, device
 
 CONTEXT, HORIZON, FPS = 16, 200, Fraction(20)  # where neither the command line nor the checkpoint or file says
 LEAST = {"index": 0, "count": 1, "context": 1, "horizon": 1, "samples": 1, "seed": 0, "scale": 1}
-MOST_ACTIONS = 10**7
 TRUTH_BYTES = 2**29  # of true frames that are held: truth without an end is shown for so long
 
 
@@ -70,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--samples {args.samples}: this model is deterministic, all would be the same; ask for 1")
 
     names = getattr(loaded.recipe, "action_names", ())
-    given = None if args.actions is None else _actions(args.actions, names)
+    given = None if args.actions is None else action_list.read(args.actions, names)
     context, horizon = _lengths(args, loaded.config.get("training"), given)
     dataset = _dataset(args, loaded, context + horizon)
     clip = _batch(dataset, args, context)
@@ -227,53 +225,6 @@ def _words(actions: Any, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     if actions is None or not names:
         return ()
     return tuple(tuple("unknown" if i < 0 else names[i] for i in row) for row in actions.tolist())
-
-
-def _actions(text: str, names: tuple[str, ...]) -> Any:
-    """int64 (t,), or (n, t) from an .npz, out of what --actions says; `names` of the actions 0, 1, ..."""
-    import numpy as np
-
-    from videopred.data.npz import read_actions
-
-    path = Path(text)
-    if path.suffix in (".npz", ".txt"):
-        if not path.is_file():
-            raise ValueError(f"--actions {text}: no such file")
-        if path.suffix == ".npz":
-            stored = read_actions(path)
-            if stored is None or stored.ndim not in (1, 2) or not stored.size:
-                raise ValueError(f"--actions {text}: has no `actions` of shape (t,) or (n, t)")
-            return stored
-        text = path.read_text(errors="replace")
-    actions: list[int] = []
-    for word in text.replace(",", " ").split():
-        action, star, times = word.partition("*")
-        if star and not times.isdecimal():
-            raise ValueError(f"--actions: {word!r}: after the * must stand how many times, as in {action}*20")
-        count = int(times[:12]) if star else 1  # 12 digits are too many already
-        if len(actions) + count > MOST_ACTIONS:
-            raise ValueError(f"--actions: {word!r}: makes more than {MOST_ACTIONS:,} actions in all; give fewer")
-        actions += [_action(action, names)] * count
-    if not actions:
-        raise ValueError("--actions: there are none; give a list, as in 0,1,2*20")
-    return np.array(actions, np.int64)
-
-
-def _action(word: str, names: tuple[str, ...]) -> int:
-    """The number of one action, which may be named; -1 is unknown."""
-    if word in names:
-        return names.index(word)
-    if word == "unknown":
-        return -1
-    if word.removeprefix("-").isdecimal() and len(word) < 12:
-        return int(word)
-    if not names:
-        raise ValueError(
-            f"--actions: {word!r} is not the number of an action, and the actions of this model have no names"
-        )
-    close = difflib.get_close_matches(word, [*names, "unknown"], n=1)
-    meant = f", did you mean {close[0]!r}?" if close else "."
-    raise ValueError(f"--actions: {word!r}: no such action{meant} There are {', '.join(names)}, and unknown")
 
 
 def _fps(text: str, suffix: str) -> Fraction:
