@@ -28,6 +28,17 @@ def per_frame(measure: Callable[[Tensor, Tensor], Tensor], predicted: Tensor, ta
     return torch.cat(values, -1).unflatten(-1, (b, t))
 
 
+def network_distance(network: Callable[[Tensor, Tensor], Tensor], predicted: Tensor, target: Tensor) -> Tensor:
+    """`per_frame` of a network of frames (n, 3, h, w) in [-1, 1], gray ones repeated: (b, t). No gradient."""
+
+    def measure(x: Tensor, y: Tensor) -> Tensor:
+        x, y = (frames.movedim(-1, 1).float().expand(-1, 3, -1, -1).mul(2).sub(1) for frames in (x, y))
+        return network(x, y).flatten().double()
+
+    with torch.no_grad(), torch.backends.cudnn.flags(deterministic=True, allow_tf32=False):
+        return per_frame(measure, predicted, target)
+
+
 def require_pair(predicted: Tensor, target: Tensor) -> None:
     """Raises ValueError unless both are (b, t, h, w, c) of the same shape, and not empty."""
     if predicted.shape != target.shape:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from videopred.metrics.frames import per_frame, require_pair
+from videopred.metrics.frames import network_distance, require_pair
 from videopred.metrics.numbers import PerFrame
 from videopred.weights import sha256
 
@@ -53,14 +53,7 @@ def stlpips(predicted: Tensor, target: Tensor, net: Net = "alex") -> Tensor:
             f"{channels}"
         )
     module = _network(net)[0].to(predicted.device)
-    with torch.no_grad(), torch.backends.cudnn.flags(deterministic=True, allow_tf32=False):
-        return per_frame(partial(_distance, module), predicted, target)
-
-
-def _distance(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """(n, h, w, c) in [0, 1] -> (n,)."""
-    x, y = (frames.movedim(-1, 1).float().expand(-1, 3, -1, -1).mul(2).sub(1) for frames in (x, y))
-    return module(x, y).flatten().double()
+    return network_distance(module, predicted, target)
 
 
 @lru_cache(maxsize=2)

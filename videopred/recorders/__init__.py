@@ -14,7 +14,7 @@ A recorder is a frozen dataclass with
 Members
     doom_maze    DeepMind Lab's maze generator and textures (labmaze), drawn by ViZDoom
 
-To add one: a module here, a line in `Recorder`, an extra in pyproject.toml, a case in tests/recorders. `making.py`
+To add one: a module here, a line in `Recorder`, an extra in pyproject.toml, a case in tests/recorders. `making/`
 writes what they record to disk.
 """
 

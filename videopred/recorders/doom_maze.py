@@ -25,7 +25,8 @@ from torch import Tensor
 from videopred.clip import Clip, Format
 from videopred.config import at_least, at_most
 
-ENGINES = {"vizdoom": "vizdoom", "labmaze": "labmaze", "PIL": "pillow"}
+ENGINES = ("vizdoom", "labmaze")
+NEEDED = {name: name for name in ENGINES} | {"PIL": "pillow"}  # module -> package
 SCREENS = {192: "RES_256X192", 384: "RES_512X384", 768: "RES_1024X768"}  # drawn height -> ViZDoom's name
 HIDDEN = ("hud", "weapon", "crosshair", "decals", "particles", "messages", "effects_sprites", "corpses")
 SETTLING = 12  # tics until the engine obeys
@@ -78,14 +79,14 @@ class DoomMazeConfig:
 
     @property
     def engines(self) -> tuple[str, ...]:
-        return "vizdoom", "labmaze"
+        return ENGINES
 
     def require(self) -> None:
-        missing = [package for module, package in ENGINES.items() if importlib.util.find_spec(module) is None]
+        missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
         if missing:
             raise ValueError(
                 f"recorder doom_maze needs {', '.join(missing)}; run pip install 'videopred[doom-maze]' "
-                f"(or pip install {' '.join(ENGINES.values())})"
+                f"(or pip install {' '.join(NEEDED.values())})"
             )
 
     def record(self, split: Literal["train", "test"], indices: Iterable[int]) -> Iterator[Clip]:
