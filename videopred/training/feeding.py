@@ -21,6 +21,7 @@ from torch import Generator, Tensor
 
 from videopred.clip import Clip
 from videopred.config import at_least
+from videopred.training.distributed import uniform
 
 Loss = tuple[Tensor, dict[str, Tensor]]
 
@@ -74,7 +75,7 @@ class ScheduledSamplingConfig:
                 predicted, _ = predictor.reconstruct(clip, inputs=inputs)
             torch.clear_autocast_cache()  # it may hold weights cast without gradient, and serve them below
             predicted = torch.cat([frames[:, :1], predicted.to(frames.dtype)], 1)
-            chosen = torch.rand(frames.shape[:2], generator=generator).lt(share).to(frames.device)
+            chosen = uniform(*frames.shape[:2], generator=generator).lt(share).to(frames.device)
             inputs = torch.where(chosen[:, :, None, None, None] & later, predicted, frames)
         loss, metrics, _ = predictor(clip, inputs=inputs)
         return loss, metrics

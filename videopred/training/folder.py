@@ -7,7 +7,7 @@ from pathlib import Path
 
 from videopred import config
 from videopred.checkpoint import CONFIG, steps
-from videopred.training import RunConfig
+from videopred.training import RunConfig, distributed
 from videopred.training.checkpoint import replace_file
 
 
@@ -17,7 +17,11 @@ def own(folder: Path) -> Iterator[None]:
 
     The lock is the kernel's and ends with the process, however that ends: the file `.lock` by itself means nothing.
     (A record lock, not `flock`: workers that outlive a killed process would go on holding that one.)
+    Of processes that train together rank 0 holds it for all.
     """
+    if distributed.rank():
+        yield
+        return
     if folder.exists() and not folder.is_dir():
         raise config.ConfigError(f"{folder}: is a file; give a folder to train in")
     folder.mkdir(parents=True, exist_ok=True)
