@@ -22,9 +22,9 @@ class TrainingConfig:
     `accumulate` batches of `batch_size` clips make one update, however many processes share them. A clip passes in
     chunks of `time_chunk` frames, which backward computes again: the same gradient from the memory of one chunk.
     `ema` is the decay of the averaged weights that predict (0: the raw weights do). `keep` is how many of the newest
-    checkpoints stay, besides one every `keep_every`. Every
-    `validate_every` steps a rollout of `validation_clips` test clips, `context` + `horizon` frames long, is scored and
-    drawn. `threads` 0 leaves torch's own number; the number a run began with is recorded and used when it goes on.
+    checkpoints stay, besides one every `keep_every`. Every `validate_every` steps a rollout of `validation_clips` test
+    clips, `context` + `horizon` frames long, is scored and drawn. `threads` 0 leaves torch's own number; the number a
+    run began with is recorded and used when it goes on.
     """
 
     steps: int

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from videopred.clip import Clip
 
@@ -25,7 +25,7 @@ class Chunked:
     Raises ValueError for a size that cannot be, where a predictor predicts blocks of frames.
     """
 
-    def __init__(self, predictor: nn.Module, size: int):
+    def __init__(self, predictor: Any, size: int):
         block = getattr(predictor, "block", 1)
         if block > 1 and (size % block or size == block):
             raise ValueError(
@@ -56,7 +56,7 @@ class Chunked:
 class _Walk:
     """One clip on its way through a predictor: its chunks, what is fed in their place, and how they are computed."""
 
-    def __init__(self, predictor: nn.Module, chunks: list[Clip], inputs: list[Tensor | None]):
+    def __init__(self, predictor: Any, chunks: list[Clip], inputs: list[Tensor | None]):
         self.predictor, self.chunks, self.inputs = predictor, chunks, inputs
         self.parameters = [p for p in predictor.parameters() if p.requires_grad]
         self.device = chunks[0].content.device
