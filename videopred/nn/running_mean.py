@@ -7,9 +7,9 @@ from videopred.nn.norm import at_least_float32
 
 
 def running_mean(frames: Tensor, state: tuple = ()) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Frames (b, t, ...) -> at each the mean of it and all before it, float32 or wider; state (mean (b, ...), count (b,)).
+    """Frames (b, t, ...) -> at each the mean of it and all before it, float32 or wider; and the state.
 
-    `state` is () at the start of a clip.
+    `state` is (mean (b, ...), count (b,)), or () at the start of a clip.
     """
     frames = at_least_float32(frames)
     if not state:

@@ -13,7 +13,7 @@
 Moving pixels keeps what a thing looks like; painting it anew each frame wears it away.
 
 A head's `outputs` are the channels the decoder must paint; forward(hidden, painted, newest) gives the frame in [-1, 1].
-A head whose `keep_mean` is true is handed the mean of the frames so far as well, which the predictor carries in its state.
+A head whose `keep_mean` is true is handed the mean of the frames so far as well; the predictor carries it in its state.
 """
 
 import math

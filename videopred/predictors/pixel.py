@@ -28,12 +28,14 @@ State = tuple[Tensor, tuple | None]
 
 @dataclass(frozen=True)
 class PixelConfig:
-    """The loss is w L1 + (1 - w) L2 + v moments + u (1 - SSIM), with w `l1_weight`, v `moments_weight`, u `ssim_weight`.
+    """The loss is w L1 + (1 - w) L2 + v moments + u (1 - SSIM).
+
+    w, v, u are `l1_weight`, `moments_weight`, `ssim_weight`.
 
     "moments" is the squared relative error of each frame's mean intensity and mean squared intensity. Under uncertainty
     L2 wants the mean of all futures and L1 the median, which on a dark ground is nothing at all; this term asks that
-    what is there neither fades nor smears. (A smear keeps the first moment and loses the second.) SSIM asks for contrast
-    and structure where L1 and L2 are content with a blur (Zhao et al., IEEE TCI 2017).
+    what is there neither fades nor smears. (A smear keeps the first moment and loses the second.) SSIM asks for
+    contrast and structure where L1 and L2 are content with a blur (Zhao et al., IEEE TCI 2017).
 
     `reduction` "mean" is the plain mean over pixels; "paper" sums over width and channels, as the paper's code does
     (so the loss, and with it the gradient, is width x channels times larger).
@@ -58,8 +60,8 @@ class PixelConfig:
     def build(self, format: Format) -> "PixelPredictor":
         if self.ssim_weight and min(format.height, format.width) < WINDOW:
             raise ValueError(
-                f"ssim_weight = {self.ssim_weight}: SSIM needs frames of at least {WINDOW} x {WINDOW} pixels, its window; "
-                f"these are {format.height} x {format.width}; set it to 0"
+                f"ssim_weight = {self.ssim_weight}: SSIM needs frames of at least {WINDOW} x {WINDOW} pixels, its "
+                f"window; these are {format.height} x {format.width}; set it to 0"
             )
         return PixelPredictor(format, self)
 
@@ -72,11 +74,8 @@ class PixelPredictor(nn.Module):
     def __init__(self, format: Format, config: PixelConfig):
         super().__init__()
         self.format = format
-        self.l1_weight, self.moments_weight, self.ssim_weight = (
-            config.l1_weight,
-            config.moments_weight,
-            config.ssim_weight,
-        )
+        self.l1_weight, self.moments_weight = config.l1_weight, config.moments_weight
+        self.ssim_weight = config.ssim_weight
         self.reduction = config.reduction
         width = config.stack.width
         self.head = config.head.build(format.channels, width, config.codec.stride)
