@@ -19,13 +19,15 @@ import torch
 from torch import nn
 
 from videopred.clip import Clip
+from videopred.data.hold import hold
 from videopred.data.loader import batches
 from videopred.training import RunConfig, TrainingConfig, checkpoint, distributed
 from videopred.training.ema import EMA
-from videopred.training.folder import claim, own
+from videopred.training.folder import claim
 from videopred.training.learner import Learner
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
+from videopred.training.precision import autocasts
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
 # How torch says what is the machine's fault without an error class of its own.
@@ -78,7 +80,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     average = EMA(predictor, settings.ema) if settings.ema and distributed.rank() == 0 else None
     dataset = run.recipe.build("train", settings.clip_frames)
     distributed.share_of(settings.batch_size)
-    with own(folder):
+    with hold(folder, "is training") if distributed.rank() == 0 else nullcontext():
         text = distributed.first(claim, folder, run)
         at = resume(folder, predictor, optimizer, average)
         learner = distributed.parallel(Learner(predictor, settings))
@@ -144,8 +146,9 @@ def update(
     totals: dict[str, torch.Tensor] = {}
     for left in reversed(range(settings.accumulate)):
         clip = drop_actions(next(clips), settings.action_dropout, generator)
+        device = clip.content.device
         with distributed.alone(learner) if left else nullcontext():
-            with torch.autocast(clip.content.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
+            with torch.autocast(device.type, torch.bfloat16, enabled=autocasts(settings.precision, device)):
                 loss, metrics = learner(clip, step / settings.steps, generator)
             (loss / settings.accumulate).backward()
         for name, value in {"loss": loss, **metrics}.items():
