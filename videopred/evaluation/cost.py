@@ -6,12 +6,15 @@ Where one pass predicts a block of frames (a predictor's `block`), cost and time
 import math
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+
+from videopred.predictors.parts import spending
 
 
 def _transform(share: float) -> Callable[..., int]:
@@ -50,6 +53,18 @@ def flops_per_frame(predictor, state, action: Tensor | None, noise: Tensor | Non
     with FlopCounterMode(display=False, custom_mapping=MORE) as counter:
         predictor.predict(state, action, noise)
     return counter.get_total_flops() // (num_clips * getattr(predictor, "block", 1))
+
+
+def flops_by_part(predictor, state, action: Tensor | None, noise: Tensor | None) -> Counter[str]:
+    """The same by part of the predictor, for one clip; `(other)` is what no part does."""
+    with (
+        FlopCounterMode(display=False, custom_mapping=MORE) as counter,
+        spending(predictor, counter.get_total_flops) as spent,
+    ):
+        predictor.predict(state, action, noise)
+    spent["(other)"] = counter.get_total_flops() - spent.total()
+    block = getattr(predictor, "block", 1)
+    return +Counter({part: flops // block for part, flops in spent.items()})
 
 
 class Clock:
