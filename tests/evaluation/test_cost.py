@@ -10,6 +10,7 @@ from torch import nn
 from videopred import config
 from videopred.clip import Clip
 from videopred.evaluation.cost import Clock, flops_by_part, flops_per_frame
+from videopred.nn.flops import counting
 from videopred.predictors.parts import parameters
 from videopred.spatial.attention import AttentionConfig
 from videopred.spatial.ssm2d import SSM2DMixerConfig
@@ -46,6 +47,14 @@ def test_attention_is_counted():
     block = AttentionConfig(num_heads=2, head_size=8, ratio=2).build(width)
     maps = 3 * inner * width + inner * width + 2 * 2 * width * width
     assert count(Once(block), frames) == 2 * pixels * maps + 2 * 2 * pixels * pixels * inner
+
+
+def test_attention_is_counted_with_its_gradient():
+    x = torch.randn(2, 4, 3, 8, requires_grad=True)
+    with counting() as counter:
+        nn.functional.scaled_dot_product_attention(x, x, x).sum().backward()
+    product = 2 * 2 * 4 * 3 * 3 * 8
+    assert counter.get_total_flops() == 2 * product + 5 * product  # backward makes the scores once more
 
 
 def test_frames_of_a_block_share_its_cost():

@@ -20,6 +20,7 @@ class Row:
     ratio_to, ratio  : the row compared with, and this row over that one: above 1, this one takes more
     rounds           : how many times it was measured
     figures          : more numbers, by name with unit ("frames_per_second")
+    work             : of one call, by the peak it is to be measured by (`machine.peaks`): GFLOP, or GB read and written
     """
 
     name: str
@@ -29,6 +30,7 @@ class Row:
     ratio: float | None = None
     rounds: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
+    work: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
 
