@@ -37,6 +37,7 @@ def cost(predictor: Any) -> tuple[Counter[str], Counter[str]]:
 
     from videopred.clip import Clip
     from videopred.evaluation.cost import flops_by_part
+    from videopred.predictors.stack import Stack
     from videopred.rollout import noise_for
 
     form, ids = predictor.format, ("",)
@@ -46,10 +47,18 @@ def cost(predictor: Any) -> tuple[Counter[str], Counter[str]]:
     action, noise = unknown[:, 0] if form.num_actions else None, noise_for(predictor, 0, ids, 0, 0)
     with torch.no_grad():
         state = predictor.observe(Clip(frames=frames, actions=unknown if form.num_actions else None, id=ids))
-        flops = flops_by_part(predictor, state, action, noise)
-        _, (newest, memory) = predictor.predict(state, action, noise)
-    named = {f"layer {i}": part for i, part in enumerate(memory)} if hasattr(predictor, "stack") else {"memory": memory}
-    return flops, Counter({name: _bytes(part) for name, part in ({"newest frame": newest} | named).items()})
+        flops, layers = flops_by_part(predictor, state, action, noise), []
+        hooks = [
+            part.register_forward_hook(lambda stack, args, output: layers.extend(output[1]))
+            for part in predictor.modules()
+            if isinstance(part, Stack)
+        ]
+        newest, memory = predictor.predict(state, action, noise)[1]
+        for hook in hooks:
+            hook.remove()
+    sizes = Counter({"newest frame": _bytes(newest)})
+    sizes |= Counter({f"layer {i}": _bytes(layer) for i, layer in enumerate(layers)})
+    return flops, +(sizes | Counter({"other": _bytes(memory) - sum(map(_bytes, layers))}))
 
 
 def _bytes(state: Any) -> int:
