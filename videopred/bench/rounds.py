@@ -34,19 +34,23 @@ class Row:
     note: str = ""
 
 
-def compare(functions: Mapping[str, Callable[[], object]], rounds: int, *, title: str = "") -> Seconds:
-    """Seconds of one call of each function, once a round, after two rounds that do not count.
+def compare(
+    functions: Mapping[str, Callable[[], object]], rounds: int, *, title: str = "", warmup: int = WARMUP, calls: int = 2
+) -> Seconds:
+    """Seconds of one call of each function, once a round, after `warmup` rounds that do not count.
 
-    A turn is two calls, of which the second is timed: the first leaves the caches as this function, not the one before
-    it, leaves them. Every other round runs backward. No garbage is collected meanwhile.
+    A turn is `calls` calls, of which the last is timed: those before leave the caches as this function, not the one
+    before it, leaves them (1 is enough for what takes seconds). Every other round runs backward. No garbage is
+    collected meanwhile.
     """
     seconds: Seconds = {name: [] for name in functions}
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for i in tqdm(range(-WARMUP, rounds), desc=title, unit="round", disable=None, leave=False):
+        for i in tqdm(range(-warmup, rounds), desc=title, unit="round", disable=None, leave=False):
             for name in functions if i % 2 == 0 else reversed(list(functions)):
-                functions[name]()
+                for _ in range(calls - 1):
+                    functions[name]()
                 started = time.perf_counter()
                 functions[name]()
                 ended = time.perf_counter()
