@@ -81,7 +81,8 @@ def load(module: nn.Module, gold) -> nn.Module:
 def check_gradients(gold, module: nn.Module, prefix: str) -> None:
     gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
     for key in gold.keys(prefix):
-        gold.check(key, spot(gradients, gold, key, key.removeprefix(prefix)))
+        least = 1e-9 if key.endswith("attn.key.bias") else 0.0  # no softmax feels it: its gradient is rounding of 0
+        gold.check(key, spot(gradients, gold, key, key.removeprefix(prefix)), least=least)
 
 
 def channels_last(maps: Tensor) -> Tensor:

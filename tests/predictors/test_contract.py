@@ -8,13 +8,18 @@ import torch
 
 from videopred.clip import Clip, Format
 from videopred.codecs.resnet import ResNetCodecConfig
+from videopred.codecs.vqgan import VQGANConfig
 from videopred.dynamics.convs5 import ConvS5Config
 from videopred.predictors import Predictor
 from videopred.predictors.actions import ActionsConfig
+from videopred.predictors.frozen import FrozenConfig
 from videopred.predictors.heads import FlowConfig, TransportConfig
+from videopred.predictors.maskgit import MaskGitConfig
 from videopred.predictors.pixel import PixelConfig
 from videopred.predictors.simvp import SimVPConfig
 from videopred.predictors.stack import StackConfig
+from videopred.predictors.teco import TecoConfig
+from videopred.predictors.token import TokenConfig
 from videopred.spatial.convnext import ConvNeXtConfig
 from videopred.spatial.resnet import ResNetConfig
 
@@ -22,7 +27,29 @@ FORMAT = Format(channels=1, height=8, width=12, num_actions=3)
 CODEC = ResNetCodecConfig(encoder_widths=(4, 8), decoder_widths=(4, 8), num_groups=2)
 STACK = StackConfig(width=6, depth=2, dynamics=ConvS5Config(num_states=4), spatial=ResNetConfig(num_groups=2))
 PIXEL = PixelConfig(codec=CODEC, stack=STACK, actions=ActionsConfig(width=2))
+FROZEN = FrozenConfig(
+    codec=VQGANConfig(
+        width=4, multipliers=(1,), num_blocks=1, attention=(), num_groups=2, patch=2, code_width=5, num_codes=7
+    )
+)
+FLAT = dataclasses.replace(CODEC, encoder_widths=(8,), decoder_widths=(8,))
+TOKEN = TokenConfig(tokenizer=FROZEN, codec=FLAT, stack=STACK, actions=ActionsConfig(width=2))
+TECO = TecoConfig(
+    tokenizer=FROZEN,
+    codec=CODEC,
+    latent_width=6,
+    num_codes=5,
+    code_width=3,
+    stack=STACK,
+    actions=ActionsConfig(width=2),
+    prior=MaskGitConfig(vocab_width=4, token_width=8, mlp_width=8, num_heads=2, depth=1, draft_steps=3, revise_steps=2),
+    drop_loss=0.0,
+)
 CASES = {
+    "token": TOKEN,
+    "token-causal": dataclasses.replace(TOKEN, causal_context=2),
+    "teco": TECO,
+    "teco-causal": dataclasses.replace(TECO, causal_context=2),
     "pixel": PIXEL,
     "pixel-flow": dataclasses.replace(PIXEL, head=FlowConfig(reach=2.0)),
     "pixel-transport": dataclasses.replace(PIXEL, head=TransportConfig(radius=1), moments_weight=0.1),

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from videopred.clip import Clip, Format
+from videopred.codecs import Tokenizer
 from videopred.codecs.vqgan import VQGANConfig
 from videopred.predictors.frame_loss import true_frames
 
@@ -26,7 +26,7 @@ class FrozenConfig:
     """
 
     checkpoint: str = ""
-    codec: VQGANConfig = field(default_factory=VQGANConfig)
+    codec: Tokenizer = field(default_factory=VQGANConfig)
     hash: str = ""
 
     def build(self, format: Format) -> "Frozen":
@@ -50,7 +50,7 @@ class Frozen(nn.Module):
         self.register_buffer("anchor", torch.zeros(()), persistent=False)  # the dtype that frames are coded in
 
     def tokens(self, clip: Clip) -> Tensor:
-        """Those of a clip of frames, or those that the clip holds. Raises ValueError where they are not of this grid."""
+        """Of a clip's frames, or those that it holds in place of frames. Raises ValueError where they do not fit."""
         if clip.tokens is None:
             return self.tokenize(true_frames(clip, self.format, self.anchor.dtype))
         tokens = clip.tokens.long()

@@ -13,6 +13,7 @@ et al., "Draft-and-Revise", NeurIPS 2022): at first all tokens are masked, and a
 `revise_steps` parts, and each part is masked and drawn again given all others.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class MaskGit(nn.Module):
         return self._logits(self._hidden(tokens.flatten(1), features)).unflatten(1, self.grid)
 
     def sample(self, features: Tensor, noise: Tensor) -> Tensor:
-        """Codes (n, h, w) of frames with these features (n, d, h, w), by draft and revise; noise (n, *noise_shape())."""
+        """Codes (n, h, w) of frames with features (n, d, h, w), by draft and revise; noise (n, *noise_shape())."""
         tokens = torch.full((len(features), self.length), -1, device=features.device)
         self._require_grid(tokens.unflatten(1, self.grid), features)
         for places, chance in self._steps(noise):
@@ -136,10 +137,8 @@ class MaskGit(nn.Module):
 
     def _parts(self, steps: int) -> list[slice]:
         """The order of the tokens cut into `steps` nearly equal parts, larger ones first, without empty ones."""
-        ends = [0]
-        for size in part_sizes(self.length, steps):
-            ends.append(ends[-1] + size)
-        return [slice(start, end) for start, end in zip(ends, ends[1:]) if end > start]
+        ends = itertools.accumulate(part_sizes(self.length, steps))
+        return [slice(end - size, end) for end, size in zip(ends, part_sizes(self.length, steps)) if size]
 
     def _hidden(self, tokens: Tensor, features: Tensor) -> Tensor:
         """(n, h w), (n, d, h, w) -> (n, h w, token_width)."""

@@ -6,7 +6,7 @@ from videopred.nn.norm import at_least_float32
 
 
 def require_noise(noise: Tensor | None, batch: int, time: int, shape: tuple[int, ...]) -> Tensor:
-    """Noise (batch, at least time, *shape), of the last `time` frames. Raises ValueError where it is missing or wrong."""
+    """Noise (batch, time, *shape) of the last `time` frames. Raises ValueError where it is missing or wrong."""
     if noise is None:
         raise ValueError(
             f"this model draws tokens: give noise (batch, frames, {', '.join(map(str, shape))}), standard normal "
@@ -25,7 +25,7 @@ def uniform(normal: Tensor) -> Tensor:
 
 
 def choose(logits: Tensor, chance: Tensor, temperature: float = 1.0) -> Tensor:
-    """Codes (...) of the distributions softmax(logits / temperature), logits (..., n), by numbers `chance` (...) in 0..1.
+    """Codes (...) drawn from softmax(logits / temperature), logits (..., n), by numbers `chance` (...) in 0..1.
 
     The code is the one at which the summed probability passes `chance`, so that one number draws one code.
     """

@@ -6,7 +6,8 @@ ConvS5 paper has it. e_t are the vectors of frame t's tokens, made by a frozen c
     h_t = encode(e_{t-1}, e_t)        a learned e_{-1} comes first
     z_t = nearest code of h_t; h_0 itself for the first frame
     d_{t+1} = stack(z_t, action that leads to frame t+1)
-    prior (maskgit.py) of the codes of z_{t+1}, given d_{t+1};    decoder of the tokens of frame t+1, given d_{t+1}, z_{t+1}
+    a prior (maskgit.py) of the codes of z_{t+1}, given d_{t+1}
+    a decoder of the tokens of frame t+1, given d_{t+1} and z_{t+1}
 
 In training z_{t+1} is that of the true frame; in a rollout the prior draws it, and it is what the stack sees next.
 """
@@ -45,9 +46,9 @@ class TecoConfig:
     latent_width, num_codes, code_width : of z, of its codebook, and of the sphere on which codes are compared
     smoothing      : share of each token's label that is spread over all codes
     drop_loss      : share of a clip's frames on which prior and decoder are not trained (masking.py)
-    causal_context : where it is not 0, frames from there on are hidden, and the prior learns on later ones (masking.py)
-    reduction      : "mean" of the prior's loss over frames; "paper" over masked codes of the whole batch, as the paper's
-                     code does. Then the losses of chunks do not add up, for no chunk knows the count of another.
+    causal_context : where it is not 0, frames from there on are hidden, and the prior learns on them (masking.py)
+    reduction      : "mean" of the prior's loss over frames; "paper" over masked codes of the whole batch, as the
+                     paper's code does. Then losses of chunks do not add up, for none knows the count of another.
     """
 
     kind: Literal["teco"] = "teco"
@@ -77,10 +78,10 @@ class TecoConfig:
 
 
 class Teco(nn.Module):
-    """The state is (newest tokens (b, h', w'), (its z (b, d, h, w), state of the stack or None, true frames seen (b,))).
+    """The state is (newest tokens (b, h', w'), (z (b, d, h, w), state of the stack or None, true frames seen (b,))).
 
-    The count is 0 where the newest frame is its own. `noise` of a frame: whether it is scored in training, and what the
-    prior then masks, or in a rollout draws.
+    z is that of the newest tokens. The count is 0 where they are its own. `noise` of a frame says whether it is scored
+    in training, and what the prior then masks, or draws in a rollout.
     """
 
     def __init__(self, format: Format, config: TecoConfig):
@@ -106,8 +107,8 @@ class Teco(nn.Module):
     def forward(
         self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: Tensor | None = None
     ):
-        """Loss, metrics, state. "nats" are per token, "prior_nats" per masked code; "perplexity" is of the codes of this
-        chunk, and alone does not add up over chunks."""
+        """Loss, metrics, state. "nats" are per token, "prior_nats" per masked code; "perplexity" is that of the chunk's
+        codes, and alone does not add up over chunks."""
         true, ids = self.tokenizer.tokens(clip), self._ids(clip, state)
         chain, found = self._posterior(true, state)
         fed = true
@@ -218,8 +219,8 @@ class Teco(nn.Module):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and metrics of decoder and prior on `frames` (b, n) of the t' that are predicted.
 
-        target  : of all t' frames z (b, t', h, w, d), codes (b, t', h, w), tokens (b, t', h', w'), and whether each is one
-                  on which the prior learns, (b, t')
+        target  : of all t' frames z (b, t', h, w, d), codes (b, t', h, w), tokens (b, t', h', w'), and whether the
+                  prior learns on it (b, t')
         mask    : the codes that it must fill in, (b, n, h, w)
         lengths : how many frames of the whole clip are predicted, and on how many of them the prior learns
         """

@@ -131,7 +131,7 @@ class TokenPredictor(nn.Module):
     def _next(
         self, tokens: Tensor, ids: Tensor, memory: tuple | None, hidden: Tensor | None = None
     ) -> tuple[Tensor, tuple | None]:
-        """Features (b, t, width, h, w) of each frame after `tokens`, whose latents are hidden where `hidden` says so."""
+        """Features (b, t, width, h, w) of the frames after `tokens`, which are hidden where `hidden` (b, t) says so."""
         if not tokens.shape[1]:  # a first chunk of one frame, which waits
             return self.mix.weight.new_zeros(*tokens.shape[:2], self.config.stack.width, *self.tokenizer.grid), memory
         latents = self.codec.encode(self.tokenizer.embed(tokens))

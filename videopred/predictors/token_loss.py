@@ -8,7 +8,10 @@ from videopred.nn.norm import at_least_float32
 
 
 def nats(logits: Tensor, true: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy of each token, of the shape of `true`; logits (*true.shape, n), `smoothing` of a label spread over n."""
+    """Cross-entropy of each of the tokens `true` (...), logits (..., n).
+
+    `smoothing` is the share of a label that is spread over all n.
+    """
     flat = functional.cross_entropy(
         at_least_float32(logits).flatten(0, -2), true.flatten(), reduction="none", label_smoothing=smoothing
     )

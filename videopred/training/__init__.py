@@ -71,6 +71,12 @@ class RunConfig:
     name: str = ""
 
     def __post_init__(self):
+        feeding = self.training.feeding
+        if hasattr(self.predictor, "tokenizer") and not isinstance(feeding, TeacherForcingConfig):
+            raise ValueError(
+                f"training.feeding.kind = {feeding.kind!r}: feeds pixels back, and predictor.kind = "
+                f"{self.predictor.kind!r} is fed tokens; use teacher_forcing"
+            )
         dynamics = getattr(getattr(self.predictor, "stack", None), "dynamics", None)
         window = getattr(dynamics, "window", None)
         if window is not None and window < self.training.context:

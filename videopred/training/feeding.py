@@ -9,6 +9,8 @@ drifts within a few frames. Three remedies of rising cost; each gives a loss tha
                          2019)
     closed_loop          true frames for a context, then its own, frame after frame, with the gradient through it all
 
+The last two feed pixels back; a predictor of tokens (one with a `tokenizer`) learns by the first.
+
 `loss(predictor, clip, progress, generator)`: `progress` is the finished share of training in 0..1, `generator` the only
 source of randomness; returns (loss, metrics). `least_frames` is the shortest clip it can use.
 """
@@ -34,7 +36,7 @@ class TeacherForcingConfig:
         return 2
 
     def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
-        loss, metrics, _ = predictor(clip)
+        loss, metrics, _ = predictor(clip, noise=_noise(predictor, clip, generator))
         return loss, metrics
 
 
@@ -155,6 +157,14 @@ def _go_on(
         frame, (_, memory) = predictor.predict((frames[-1][:, -1], memory), action)
         frames.append(frame.unsqueeze(1))
     return frames[1:], (frames[-1][:, -1], memory)
+
+
+def _noise(predictor: Any, clip: Clip, generator: Generator) -> Tensor | None:
+    """Standard normal numbers for every frame of a batch (b, t, *noise_shape()); None if the predictor takes none."""
+    shape = predictor.noise_shape()
+    if shape is None:
+        return None
+    return torch.randn(*clip.content.shape[:2], *shape, generator=generator).to(clip.content.device)
 
 
 def _draw(low: int, high: int, generator: Generator) -> int:

@@ -22,6 +22,7 @@ from videopred.training.ema import EMA
 from videopred.training.folder import claim, own
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
+from videopred.training.start import start
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
 # How torch says what is the machine's fault without an error class of its own.
@@ -69,7 +70,8 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     if settings.threads:
         torch.set_num_threads(settings.threads)
     torch.manual_seed(settings.seed)
-    predictor = run.predictor.build(run.recipe.format).to(device)
+    run, predictor = start(run)
+    predictor = predictor.to(device)
     optimizer = settings.optimizer.build(predictor)
     average = EMA(predictor, settings.ema) if settings.ema else None
     dataset = run.recipe.build("train", settings.clip_frames)
