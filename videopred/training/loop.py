@@ -22,6 +22,7 @@ from videopred.training.ema import EMA
 from videopred.training.folder import claim, own
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
+from videopred.training.precision import autocasts
 from videopred.training.start import start
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
@@ -137,7 +138,8 @@ def update(
     totals: dict[str, torch.Tensor] = {}
     for _ in range(settings.accumulate):
         clip = drop_actions(next(clips), settings.action_dropout, generator)
-        with torch.autocast(clip.content.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
+        device = clip.content.device
+        with torch.autocast(device.type, torch.bfloat16, enabled=autocasts(settings.precision, device)):
             loss, metrics = settings.feeding.loss(predictor, clip, step / settings.steps, generator)
         (loss / settings.accumulate).backward()
         for name, value in {"loss": loss, **metrics}.items():
