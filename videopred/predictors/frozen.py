@@ -36,6 +36,8 @@ class FrozenConfig:
 class Frozen(nn.Module):
     """Frames (b, t, c, h, w) in [-1, 1] <-> tokens int64 (b, t, h', w'), `grid` is (h', w')."""
 
+    anchor: Tensor
+
     def __init__(self, format: Format, config: FrozenConfig):
         super().__init__()
         self.format, self.stride = format, config.codec.stride

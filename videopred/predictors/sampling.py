@@ -5,8 +5,9 @@ from torch import Tensor, special
 from videopred.nn.norm import at_least_float32
 
 
-def require_noise(noise: Tensor | None, batch: int, time: int, shape: tuple[int, ...]) -> Tensor:
-    """Noise (batch, time, *shape) of the last `time` frames. Raises ValueError where it is missing or wrong."""
+def require_noise(noise: Tensor | None, ids: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Noise (b, t, *shape) of the last t frames, `ids` being (b, t). Raises ValueError where it is missing or wrong."""
+    batch, time = ids.shape
     if noise is None:
         raise ValueError(
             f"this model draws tokens: give noise (batch, frames, {', '.join(map(str, shape))}), standard normal "

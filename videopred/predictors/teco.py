@@ -127,7 +127,7 @@ class Teco(nn.Module):
         metrics["perplexity"] = perplexity(found.ids, self.config.num_codes)
         if not time:  # a first chunk of one frame, which waits
             return loss, metrics | dict.fromkeys(("nats", "prior_nats"), loss.detach() * 0), after
-        frames, mask = self._drawn(require_noise(noise, *ids.shape, self.noise_shape()))
+        frames, mask = self._drawn(require_noise(noise, ids, self.noise_shape()))
         late = masking.scored(places, context)
         target = *(x[:, x.shape[1] - time :] for x in (found.vectors, found.ids, true)), late
         predicted, more = self._compare(features, target, frames, mask, lengths)
@@ -137,13 +137,11 @@ class Teco(nn.Module):
         self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: Tensor | None = None
     ):
         """Each next frame, drawn given the true ones before it (or `inputs` in their place)."""
-        fed, ids = (
-            self.tokenizer.tokens(clip) if inputs is None else self.tokenizer.tokenize(inputs),
-            self._ids(clip, state),
-        )
+        fed = self.tokenizer.tokens(clip) if inputs is None else self.tokenizer.tokenize(inputs)
+        ids = self._ids(clip, state)
         chain, _ = self._posterior(fed, state)
         features, memory = self._next(chain[:, :-1], ids, state)
-        tokens, _ = self._draw(features, require_noise(noise, *ids.shape, self.noise_shape()))
+        tokens, _ = self._draw(features, require_noise(noise, ids, self.noise_shape()))
         return self.tokenizer.decode(tokens), (fed[:, -1], (chain[:, -1], memory, self._count(clip, state, ids)))
 
     def observe(self, clip: Clip, state: State | None = None) -> State:
@@ -157,7 +155,7 @@ class Teco(nn.Module):
         """The next frame (b, c, h, w) in [-1, 1], under the action (b,) that leads to it."""
         newest, (z, _, count) = state
         ids = self.actions.ids(None if action is None else action[:, None], len(newest), 1, newest.device)
-        noise = require_noise(None if noise is None else noise[:, None], len(newest), 1, self.noise_shape())
+        noise = require_noise(None if noise is None else noise[:, None], ids, self.noise_shape())
         own = (count[:, None] == 0) & (ids >= 0) if self.config.causal_context else None
         features, memory = self._next(z[:, None], ids, state, own)
         tokens, z = self._draw(features, noise)
@@ -168,7 +166,7 @@ class Teco(nn.Module):
 
     def _ids(self, clip: Clip, state: State | None) -> Tensor:
         """Of the actions that lead to the frames that are predicted, (b, t')."""
-        ids = self.actions.ids(clip.actions, *clip.content.shape[:2], clip.content.device)
+        ids = self.actions.ids(clip.actions, clip.content.shape[0], clip.num_frames, clip.content.device)
         return ids[:, 1:] if state is None else ids
 
     def _count(self, clip: Clip, state: State | None, ids: Tensor) -> Tensor:

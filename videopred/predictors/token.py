@@ -77,7 +77,9 @@ class TokenPredictor(nn.Module):
         self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: Tensor | None = None
     ):
         """Loss, metrics "nats" per token and "accuracy" of the likeliest one, state."""
-        seen, ids, (newest, memory, count) = self._seen(clip, state, inputs)
+        true = self.tokenizer.tokens(clip)
+        fed = true if inputs is None else self.tokenizer.tokenize(inputs)
+        seen, ids, (newest, memory, count) = self._seen(fed, clip, state)
         predicted, scored = masking.length(clip, self.config.causal_context)
         places = masking.positions(None if state is None else state[1][1], ids)
         weights = torch.full_like(ids, 1 / predicted, dtype=self.mix.weight.dtype)
@@ -87,21 +89,22 @@ class TokenPredictor(nn.Module):
             late = masking.scored(places, self.config.causal_context).to(weights) / scored
             weights = torch.where(ids < 0, weights, late)
         features, memory = self._next(seen, ids, memory, hidden)
-        true = self.tokenizer.tokens(clip)[:, clip.num_frames - ids.shape[1] :]
+        true = true[:, true.shape[1] - ids.shape[1] :]
         return *self._compare(features, true, weights, noise), (newest, (memory, count))
 
     def reconstruct(
         self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: Tensor | None = None
     ):
         """Each next frame, drawn given the true ones before it (or `inputs` in their place)."""
-        seen, ids, (newest, memory, count) = self._seen(clip, state, inputs)
+        fed = self.tokenizer.tokens(clip) if inputs is None else self.tokenizer.tokenize(inputs)
+        seen, ids, (newest, memory, count) = self._seen(fed, clip, state)
         features, memory = self._next(seen, ids, memory)
-        noise = require_noise(noise, *ids.shape, self.noise_shape())
+        noise = require_noise(noise, ids, self.noise_shape())
         return self.tokenizer.decode(self._draw(features, noise)), (newest, (memory, count))
 
     def observe(self, clip: Clip, state: State | None = None) -> State:
         """The state after the frames of `clip`; the tokens of the newest one wait in it."""
-        seen, ids, (newest, memory, count) = self._seen(clip, state, None)
+        seen, ids, (newest, memory, count) = self._seen(self.tokenizer.tokens(clip), clip, state)
         return newest, (self._next(seen, ids, memory)[1], count)
 
     def predict(self, state: State, action: Tensor | None = None, noise: Tensor | None = None) -> tuple[Tensor, State]:
@@ -109,7 +112,7 @@ class TokenPredictor(nn.Module):
         newest, (memory, count) = state
         ids = self.actions.ids(None if action is None else action[:, None], len(newest), 1, newest.device)
         own = (count[:, None] == 0) & (ids >= 0) if self.config.causal_context else None
-        noise = require_noise(None if noise is None else noise[:, None], len(newest), 1, self.noise_shape())
+        noise = require_noise(None if noise is None else noise[:, None], ids, self.noise_shape())
         features, memory = self._next(newest[:, None], ids, memory, own)
         tokens = self._draw(features, noise)
         return self.tokenizer.decode(tokens)[:, 0], (tokens[:, 0], (memory, torch.zeros_like(count)))
@@ -118,10 +121,9 @@ class TokenPredictor(nn.Module):
         height, width = self.tokenizer.grid
         return (1 + height * width,)
 
-    def _seen(self, clip: Clip, state: State | None, inputs: Tensor | None):
+    def _seen(self, fed: Tensor, clip: Clip, state: State | None):
         """Tokens the stack will see, the actions that lead to their successors; and the newest, memory and count."""
-        fed = self.tokenizer.tokens(clip) if inputs is None else self.tokenizer.tokenize(inputs)
-        ids = self.actions.ids(clip.actions, *fed.shape[:2], fed.device)
+        ids = self.actions.ids(clip.actions, fed.shape[0], fed.shape[1], fed.device)
         count = torch.full((len(fed),), fed.shape[1], device=fed.device)
         if state is None:
             return fed[:, :-1], ids[:, 1:], (fed[:, -1], None, count)
@@ -160,7 +162,7 @@ class TokenPredictor(nn.Module):
         if not true.shape[1]:
             return features.sum(), {"nats": features.sum(), "accuracy": features.sum()}
         if self.config.drop_loss:
-            keys = require_noise(noise, *true.shape[:2], self.noise_shape())[..., 0]
+            keys = require_noise(noise, weights, self.noise_shape())[..., 0]
             frames = masking.picked(keys, self.config.drop_loss)
             share = frames.shape[1] / true.shape[1]
             features, true, weights = (masking.take(x, frames) for x in (features, true, weights / share))

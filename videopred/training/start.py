@@ -26,11 +26,11 @@ def start(run: RunConfig) -> tuple[RunConfig, nn.Module]:
     trained.require(run.recipe.format, f"recipe {run.recipe.name!r}")
     if part.hash not in ("", trained.hash):
         raise config.ConfigError(
-            f"predictor.tokenizer.hash = {part.hash[:12]!r}...: the codec {part.checkpoint} now has {trained.hash[:12]!r}; "
-            f"give the codec that the run began with as predictor.tokenizer.checkpoint, or an empty hash in a new run"
+            f"predictor.tokenizer.hash = {part.hash!r}: the codec {part.checkpoint} now has {trained.hash!r}; name the "
+            "codec that the run began with as predictor.tokenizer.checkpoint, or give a new run an empty hash"
         )
     if lines := config.difference(config.to_dict(part.codec), trained.config["codec"], "predictor.tokenizer.codec"):
-        raise config.ConfigError(f"the codec {part.checkpoint} is of another shape than the config says: {'; '.join(lines)}")
+        raise config.ConfigError(f"the codec {part.checkpoint} has another shape than the config: {'; '.join(lines)}")
     predictor.tokenizer.codec.load_state_dict(trained.codec.state_dict())  # type: ignore[union-attr]
     settled = replace(run.predictor, tokenizer=replace(part, hash=trained.hash))  # type: ignore[call-arg]
     return replace(run, predictor=settled), predictor
