@@ -31,7 +31,7 @@ def load(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
     """
     folder = resolve(checkpoint)
     raw = read_config(folder)
-    if "predictor" not in raw:
+    if saved.is_tokenizer(raw):
         raise ValueError(
             f"{folder}: is a tokenizer, which predicts nothing; give a model that was trained on its tokens"
         )
