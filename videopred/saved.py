@@ -64,7 +64,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def is_tokenizer(raw: dict[str, Any]) -> bool:
     """Whether a configuration is that of a tokenizer, which stands in a predictor's place."""
-    return raw["predictor"].get("kind") == "tokenizer"
+    return isinstance(raw["predictor"], dict) and raw["predictor"].get("kind") == "tokenizer"
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
