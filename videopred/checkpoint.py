@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from videopred import config, saved
+from videopred import config, saved, tokenizer
 from videopred.data import Recipe
 from videopred.predictors import Predictor
 from videopred.saved import CONFIG, MODEL, check, fill, read_config, read_tensors, resolve, steps
@@ -31,7 +31,7 @@ def load(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
     """
     folder = resolve(checkpoint)
     raw = read_config(folder)
-    if "predictor" not in raw:
+    if saved.is_tokenizer(raw):
         raise ValueError(
             f"{folder}: is a tokenizer, which predicts nothing; give a model that was trained on its tokens"
         )
@@ -45,4 +45,24 @@ def load(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
     return Loaded(predictor, recipe, saved.name(folder), saved.step(folder), saved.digest(folder), raw)
 
 
-__all__ = ["CONFIG", "MODEL", "Loaded", "check", "fill", "load", "read_config", "read_tensors", "resolve", "steps"]
+def load_either(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
+    """As `load`; of a tokenizer the codec stands in the predictor's place, for what takes both."""
+    if not saved.is_tokenizer(read_config(resolve(checkpoint))):
+        return load(checkpoint, device)
+    trained = tokenizer.load(checkpoint, device)
+    return Loaded(trained.codec, trained.recipe, trained.name, trained.step, trained.hash, trained.config)
+
+
+__all__ = [
+    "CONFIG",
+    "MODEL",
+    "Loaded",
+    "check",
+    "fill",
+    "load",
+    "load_either",
+    "read_config",
+    "read_tensors",
+    "resolve",
+    "steps",
+]

@@ -56,10 +56,15 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"{path}: missing, so the model's shape is unknown") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: damaged: {error}") from error
-    for keys in (("recipe",), ("predictor", "codec")):
-        if not any(key in raw for key in keys):
-            raise ValueError(f"{path}: has no [{keys[0]}], so it is empty, or not a videopred checkpoint's")
+    for key in ("recipe", "predictor"):
+        if key not in raw:
+            raise ValueError(f"{path}: has no [{key}], so it is empty, or not a videopred checkpoint's")
     return raw
+
+
+def is_tokenizer(raw: dict[str, Any]) -> bool:
+    """Whether a configuration is that of a tokenizer, which stands in a predictor's place."""
+    return isinstance(raw["predictor"], dict) and raw["predictor"].get("kind") == "tokenizer"
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -52,13 +52,17 @@ def load(checkpoint: str, device: torch.device | str = "cpu") -> Trained:
     """
     folder = saved.resolve(checkpoint)
     raw = saved.read_config(folder)
-    if "codec" not in raw:
-        raise ValueError(f"{folder}: is a predictor, not a tokenizer; give a model that `videopred train` made of a "
-                         "preset with [codec], such as doom-maze-vq-small")  # fmt: skip
+    if not saved.is_tokenizer(raw):
+        raise ValueError(
+            f"{folder}: is a predictor, not a tokenizer; give what `videopred train` made of a preset with "
+            'predictor.kind = "tokenizer", such as doom-maze-vq-small'
+        )
     try:
         recipe = config.from_dict(Recipe, raw["recipe"], "recipe")
         frames = recipe.format
-        codec = config.from_dict(Tokenizer, raw["codec"], "codec").build(frames.channels, frames.height, frames.width)
+        codec = config.from_dict(Tokenizer, raw["predictor"].get("codec", {}), "predictor.codec").build(
+            frames.channels, frames.height, frames.width
+        )
     except ValueError as error:
         raise ValueError(f"{folder / saved.CONFIG}: no codec can be built from it: {error}") from error
     saved.fill(codec, saved.read_tensors(folder / saved.MODEL), folder / saved.MODEL)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from videopred.clip import Format
 from videopred.config import at_least, at_most
 from videopred.nn.conv import Conv
 from videopred.nn.norm import GroupNorm
@@ -67,7 +68,7 @@ class VQGANConfig:
                 f"frames of {height}x{width} cannot be cut into tokens with stride {self.stride} (patch {self.patch} "
                 f"and {len(self.multipliers)} levels); height and width must be multiples of {self.stride}"
             )
-        return VQGAN(channels, self)
+        return VQGAN(Format(channels, height, width), self)
 
     def codebook(self) -> Codebook:
         settings = {"beta": self.commitment, "restart_below": self.restart_below}
@@ -79,8 +80,9 @@ class VQGANConfig:
 class VQGAN(nn.Module):
     """`channels` is the width of codes; frames (b, t, c, h, w) <-> tokens (b, t, h / stride, w / stride)."""
 
-    def __init__(self, channels: int, config: VQGANConfig):
+    def __init__(self, format: Format, config: VQGANConfig):
         super().__init__()
+        self.format, channels = format, format.channels
         self.patch, self.stride = config.patch, config.stride
         self.channels, self.num_codes = config.code_width, config.num_codes
         self.encoder = Encoder(channels * config.patch**2, config)

@@ -12,6 +12,7 @@ from videopred.data import Recipe
 from videopred.predictors import Predictor
 from videopred.training.feeding import Feeding, TeacherForcingConfig
 from videopred.training.optimizer import OptimizerConfig
+from videopred.training.tokenizer import TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A preset: everything that decides what a training run does."""
+    """A preset: everything that decides what a training run does. In a predictor's place may stand a tokenizer."""
 
-    predictor: Predictor
+    predictor: Predictor | TokenizerConfig
     training: TrainingConfig
     recipe: Recipe = config.named("recipes")
     name: str = ""

@@ -74,7 +74,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     run, predictor = start(run)
     predictor = predictor.to(device)
     optimizer = settings.optimizer.build(predictor)
-    average = EMA(predictor, settings.ema) if settings.ema else None
+    average = EMA(checkpoint.kept(predictor), settings.ema) if settings.ema else None
     dataset = run.recipe.build("train", settings.clip_frames)
     with own(folder):
         text = claim(folder, run)
@@ -92,7 +92,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
                 if stop.asked:
                     raise Interrupted(_say(f"stopped after step {at.step}; {at}; the same command goes on from there"))
                 if validate is not None and log.lacks_validation(at.step):
-                    log.validation(at.step, _validated(validate, predictor, average, at.step))
+                    log.validation(at.step, _validated(validate, checkpoint.kept(predictor), average, at.step))
                     continue  # perhaps it was asked to stop meanwhile
                 if at.step == settings.steps:
                     checkpoint.prune(folder, settings.keep, settings.keep_every)
@@ -105,7 +105,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
                     checkpoint.prune(folder, settings.keep, settings.keep_every)
                 at.step += 1
                 if average is not None:
-                    average.update(predictor, at.step)
+                    average.update(checkpoint.kept(predictor), at.step)
                 log.step(at.step, numbers, time.perf_counter() - begun)
     assert at.saved is not None
     return at.saved
@@ -150,6 +150,8 @@ def update(
     numbers |= {"gradient": norm.item(), "learning_rate": rate}
     if _finite(numbers):
         optimizer.step()
+        if settle := getattr(predictor, "settle", None):  # what learns otherwise than by gradient
+            settle(generator)
     return numbers
 
 
