@@ -36,7 +36,8 @@ class TeacherForcingConfig:
         return 2
 
     def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
-        loss, metrics, _ = predictor(clip, noise=_noise(predictor, clip, generator))
+        noise = _noise(predictor, clip, generator)
+        loss, metrics, _ = predictor(clip) if noise is None else predictor(clip, noise=noise)
         return loss, metrics
 
 
@@ -161,7 +162,7 @@ def _go_on(
 
 def _noise(predictor: Any, clip: Clip, generator: Generator) -> Tensor | None:
     """Standard normal numbers for every frame of a batch (b, t, *noise_shape()); None if the predictor takes none."""
-    shape = predictor.noise_shape()
+    shape = predictor.noise_shape() if hasattr(predictor, "noise_shape") else None  # a tokenizer has none
     if shape is None:
         return None
     return torch.randn(*clip.content.shape[:2], *shape, generator=generator).to(clip.content.device)

@@ -29,7 +29,9 @@ def start(run: RunConfig) -> tuple[RunConfig, nn.Module]:
             f"predictor.tokenizer.hash = {part.hash!r}: the codec {part.checkpoint} now has {trained.hash!r}; name the "
             "codec that the run began with as predictor.tokenizer.checkpoint, or give a new run an empty hash"
         )
-    if lines := config.difference(config.to_dict(part.codec), trained.config["codec"], "predictor.tokenizer.codec"):
+    if lines := config.difference(
+        config.to_dict(part.codec), trained.config["predictor"]["codec"], "predictor.tokenizer.codec"
+    ):
         raise config.ConfigError(f"the codec {part.checkpoint} has another shape than the config: {'; '.join(lines)}")
     predictor.tokenizer.codec.load_state_dict(trained.codec.state_dict())  # type: ignore[union-attr]
     settled = replace(run.predictor, tokenizer=replace(part, hash=trained.hash))  # type: ignore[call-arg]
