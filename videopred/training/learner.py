@@ -22,7 +22,7 @@ class Learner(nn.Module):
                 raise ConfigError("a codebook moves by what one process has seen: train a tokenizer without torchrun")
             if settings.time_chunk:
                 raise ConfigError(
-                    f"training.time_chunk = {settings.time_chunk}: a tokenizer has no memory to carry from chunk to chunk; "
+                    f"training.time_chunk = {settings.time_chunk}: a tokenizer has no memory to carry over; "
                     f"set it to 0, and clip_frames lower"
                 )
         self.predictor, self.feeding = predictor, settings.feeding
