@@ -14,7 +14,7 @@ FLOORS = [
     {"spatial"},
     {"dynamics", "codecs", "data", "metrics"},
     {"predictors", "recorders"},
-    {"rollout", "checkpoint"},
+    {"rollout", "checkpoint", "chunked"},
     {"training", "evaluation", "bench", "sweep", "making", "checking"},
     {"__init__", "commands", "cli"},
     {"__main__"},

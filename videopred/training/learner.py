@@ -2,9 +2,9 @@
 
 from torch import Generator, Tensor, nn
 
+from videopred.chunked import Chunked
 from videopred.clip import Clip
 from videopred.training import TrainingConfig
-from videopred.training.chunked import Chunked
 
 
 class Learner(nn.Module):
