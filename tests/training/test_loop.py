@@ -166,3 +166,12 @@ def test_an_average_is_between_what_was_and_what_is():
     assert module.weight.tolist() == [3.0, 3.0]
     average.update(module, 10**6)
     assert average.weights["weight"][0].item() == pytest.approx(0.9 * expected + 0.1 * 3.0)
+
+
+def test_a_training_in_chunks_of_time_is_the_same(tiny, go, tmp_path, outcome):
+    words = ["training.steps=4", "training.accumulate=2", "training.action_dropout=0.5"]
+    go(tiny(*words), tmp_path / "whole")
+    go(tiny(*words, "training.time_chunk=2"), tmp_path / "chunks")
+    whole, chunks = (outcome(tmp_path / name)["log"] for name in ("whole", "chunks"))
+    for mine, its in zip(chunks, whole, strict=True):
+        assert mine == pytest.approx(its, rel=1e-4)

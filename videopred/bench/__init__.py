@@ -15,8 +15,9 @@ Members
     data        the generator and the loader: frames per second
     spatial     spatial blocks at equal width, and the kernel of ssm2d against its recurrence
     rollout     time of a step and resident memory, early and late in a long rollout
+    time_chunk  memory and gradients of training in chunks of time
 
 To add one: a module here, and its name below.
 """
 
-NAMES = ("scan", "layer", "train", "spatial", "data", "rollout")
+NAMES = ("scan", "layer", "train", "spatial", "data", "rollout", "time_chunk")

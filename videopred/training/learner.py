@@ -2,10 +2,10 @@
 
 from torch import Generator, Tensor, nn
 
+from videopred.chunked import Chunked
 from videopred.clip import Clip
 from videopred.config import ConfigError
 from videopred.training import TrainingConfig, distributed
-from videopred.training.chunked import Chunked
 
 
 class Learner(nn.Module):

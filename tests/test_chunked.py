@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from videopred import config
+from videopred.chunked import Chunked
 from videopred.clip import Clip, Format
 from videopred.predictors.pixel import PixelConfig
 from videopred.predictors.simvp import SimVPConfig
 from videopred.predictors.token import TokenConfig
 from videopred.training import TrainingConfig
-from videopred.training.chunked import Chunked
 from videopred.training.feeding import ClosedLoopConfig, ScheduledSamplingConfig, TeacherForcingConfig
 
 FORMAT = Format(1, 8, 8, num_actions=3)
@@ -135,15 +135,6 @@ def test_blocks_of_frames_lie_within_chunks():
             ValueError, match=f"time_chunk = {size}: this predictor predicts blocks of 2 frames; give a"
         ):
             Chunked(predictor, size)
-
-
-def test_the_whole_training_takes_it(tiny, go, tmp_path, outcome):
-    words = ["training.steps=4", "training.accumulate=2", "training.action_dropout=0.5"]
-    go(tiny(*words), tmp_path / "whole")
-    go(tiny(*words, "training.time_chunk=2"), tmp_path / "chunks")
-    whole, chunks = (outcome(tmp_path / name)["log"] for name in ("whole", "chunks"))
-    for mine, its in zip(chunks, whole, strict=True):
-        assert mine == pytest.approx(its, rel=1e-4)
 
 
 def test_closed_loop_is_refused():
