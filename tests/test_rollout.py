@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from videopred.rollout import noise_for, rollout
+from videopred.rollout import Recorded, noise_for, rollout
 
 
 class Drift(nn.Module):
@@ -121,3 +121,65 @@ def test_faults_of_the_caller_show_at_the_call():
         rollout(Drift(noisy=False), start(1), actions=torch.tensor([1, 2, 3]))
     with pytest.raises(ValueError, match="stochastic"):
         rollout(Drift(), start(1))
+
+
+def stepped(predictor, actions: torch.Tensor, noise: bool, record) -> list[torch.Tensor]:
+    """A rollout of which all but the first step are recorded."""
+    noises = [noise_for(predictor, 0, ["a", "b"], 0, i) if noise else None for i in range(actions.shape[1])]
+    first, state = predictor.predict(start(2), actions[:, 0], noises[0])
+    steps = Recorded(predictor.predict, state, actions[:, 1], noises[1], record)
+    return [first, *(steps(actions[:, i], noises[i]) for i in range(1, actions.shape[1]))]
+
+
+def eagerly(step):
+    """Stands in for a GPU's recording: goes through the step while recording, and does it again on every replay."""
+    step()
+    return step
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("noisy", [True, False])
+def test_a_recorded_step_goes_on_from_its_own_buffers_and_gives_the_same_frames(noisy):
+    predictor, actions = Drift(noisy), torch.tensor([[1, 0, 2, 1, 1], [0, 0, 0, 3, 0]])
+    noise = (lambda i: noise_for(predictor, 0, ["a", "b"], 0, i)) if noisy else None
+    want = list(rollout(predictor, start(2), actions=actions, noise=noise))
+    got = stepped(predictor, actions, noisy, eagerly)
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+    assert len({frame.data_ptr() for frame in got}) == len(got), "a frame that was given must stay what it is"
+
+
+@torch.no_grad()
+def test_every_dynamics_can_be_recorded_or_changes_the_shape_of_its_state(monkeypatch):
+    """What a buffer needs: after a clip's first frames the state is a tree of tensors of constant shapes."""
+    from videopred.bench import contenders
+    from videopred.clip import Clip
+    from videopred.rollout import _shapes
+
+    monkeypatch.setattr(contenders, "WINDOW", 8)
+    for name, stack in contenders.stacks().items():
+        predictor = contenders.build(stack).eval()
+        state = predictor.observe(Clip(frames=torch.zeros(1, 3, 32, 32, 1, dtype=torch.uint8)))
+        frame, after = predictor.predict(state)
+        if _shapes(state) != _shapes(after):
+            assert name == contenders.RE_ENCODING
+            continue
+        steps = Recorded(predictor.predict, after, None, None, eagerly)
+        for _ in range(3):
+            frame, after = predictor.predict(after)
+            assert torch.equal(steps(None, None), frame), name
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@torch.no_grad()
+def test_on_a_gpu_the_recorded_rollout_is_the_same():
+    from videopred import config
+    from videopred.clip import Clip
+    from videopred.training import RunConfig
+
+    run = config.load(RunConfig, "presets", "debug")
+    predictor = run.predictor.build(run.recipe.format).eval().cuda()
+    state = predictor.observe(Clip(frames=torch.randint(0, 256, (2, 4, 32, 32, 1), dtype=torch.uint8).cuda()))
+    frames = list(itertools.islice(rollout(predictor, state), 20))
+    for frame in frames:
+        want, state = predictor.predict(state)
+        torch.testing.assert_close(frame, want, rtol=1e-4, atol=1e-4)

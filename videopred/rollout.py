@@ -3,11 +3,13 @@
     state = predictor.observe(clip)
     for frame in rollout(predictor, state): ...
 
-What is held is one state and one frame, so memory and time per frame stay what they are however long it goes on.
+What is held is one state and one frame, so memory and time per frame stay what they are however long it goes on. On a
+GPU a step is recorded once, as a CUDA graph on buffers that stay, and replayed.
 """
 
 import hashlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -37,10 +39,87 @@ def rollout(
 def _frames(
     predictor: Any, state: Any, actions: Iterable[Tensor | None], noise: Callable[[int], Tensor | None] | None
 ) -> Iterator[Tensor]:
+    step: Callable = _Steps(predictor)
     for number, action in enumerate(actions):
         with torch.no_grad():  # around the step alone: a generator's `with` also holds for whoever runs between frames
-            frame, state = predictor.predict(state, action, None if noise is None else noise(number))
+            frame, state = step(state, action, None if noise is None else noise(number))
         yield frame
+
+
+class _Steps:
+    """`predict`, and on a GPU its recording, from the first step on that leaves a state of the shape it was given."""
+
+    def __init__(self, predictor: Any):
+        self.predict, self.recorded = predictor.predict, None
+        self.tried = False
+
+    def __call__(self, state: Any, action: Tensor | None, noise: Tensor | None) -> tuple[Tensor, Any]:
+        if self.recorded is not None:
+            return self.recorded(action, noise), None
+        frame, after = self.predict(state, action, noise)
+        if not self.tried and frame.is_cuda and _shapes(state) == _shapes(after):
+            self.tried = True
+            try:
+                self.recorded = Recorded(self.predict, after, action, noise, cuda_graph)
+            except RuntimeError as error:  # a member that must wait for the GPU within a step
+                warnings.warn(f"the step cannot be recorded as a CUDA graph and stays slower: {error}", stacklevel=2)
+        return frame, after
+
+
+class Recorded:
+    """Steps of a rollout on buffers that stay where they are: `record(step)` gives what repeats the step on them."""
+
+    def __init__(self, predict: Callable, state: Any, action: Tensor | None, noise: Tensor | None,
+                 record: Callable[[Callable[[], None]], Callable[[], None]]):  # fmt: skip
+        self.predict = predict
+        self.inputs = _copy((state, action, noise))
+        self.frame: Tensor
+        self.replay = record(self._step)
+        for buffer, start in zip(_tensors(self.inputs[0]), _tensors(state), strict=True):
+            buffer.copy_(start)  # recording may have gone on from it
+
+    def __call__(self, action: Tensor | None, noise: Tensor | None) -> Tensor:
+        """The next frame; the state after it waits in the buffers."""
+        for buffer, given in zip(_tensors(self.inputs[1:]), _tensors((action, noise)), strict=True):
+            buffer.copy_(given)
+        self.replay()
+        return self.frame.clone()
+
+    def _step(self) -> None:
+        self.frame, after = self.predict(*self.inputs)
+        for buffer, new in zip(_tensors(self.inputs[0]), _tensors(_copy(after)), strict=True):
+            buffer.copy_(new)  # of a copy: what is new may be a view of the buffers
+
+
+def cuda_graph(step: Callable[[], None]) -> Callable[[], None]:
+    """Records what `step` does on the GPU. Raises RuntimeError if it cannot be recorded."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # what is set up at the first call must not be recorded
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may use the GPU meanwhile
+        step()
+    return graph.replay
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    if isinstance(tree, Tensor):
+        return [tree]
+    return [] if tree is None else [tensor for part in tree for tensor in _tensors(part)]
+
+
+def _copy(tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return tree.clone()
+    return None if tree is None else tuple(map(_copy, tree))
+
+
+def _shapes(tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return tree.shape, tree.dtype
+    return None if tree is None else tuple(map(_shapes, tree))
 
 
 def noise_for(predictor: Any, seed: int, clip_ids: Sequence[str], sample: int, frame: int) -> Tensor | None:

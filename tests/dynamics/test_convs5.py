@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from videopred.dynamics.convs5 import ConvS5Config
+from videopred.nn.recall import sharing
 from videopred.nn.ssm import hippo_eigen
 
 
@@ -79,3 +80,35 @@ def test_initial_values_drawn_at_random():
     assert layer.discretise()[0].norm(dim=-1).max() < 1
     for kernel in layer.b, layer.c:
         assert kernel.std().item() == pytest.approx((1 / (64 * 9)) ** 0.5, rel=0.03)
+
+
+def test_frames_of_a_rollout_share_one_discretisation_and_are_the_same_bit_for_bit(monkeypatch):
+    layer, x = ConvS5Config(num_states=4).build(3), torch.randn(2, 6, 3, 4, 4)
+    calls, compute = [], layer.discretise
+    monkeypatch.setattr(layer, "discretise", lambda: calls.append(1) or compute())
+
+    def stream():
+        state, frames = None, []
+        for frame in x.split(1, 1):
+            y, state = layer(frame, state)
+            frames.append(y)
+        return torch.cat(frames, 1)
+
+    with torch.no_grad():
+        kept = stream()
+        assert len(calls) == 1
+    anew = stream()  # with gradient nothing is kept
+    assert len(calls) == 7 and torch.equal(kept, anew)
+    with sharing():
+        shared = stream()
+    assert len(calls) == 8 and torch.equal(shared, anew)
+    leaves = list(layer.parameters())
+    for got, want in zip(
+        torch.autograd.grad(shared.square().sum(), leaves),
+        torch.autograd.grad(anew.square().sum(), leaves),
+        strict=True,
+    ):
+        torch.testing.assert_close(got, want)
+    layer.log_step.data.add_(1)
+    with torch.no_grad():
+        assert not torch.equal(stream(), kept)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from videopred.nn.recall import Recall
+from videopred.nn.recall import Recall, sharing
 
 
 class Squares:
@@ -70,27 +70,37 @@ def test_another_key_or_another_parameter_is_another_thing(squares):
     assert squares.count == 3
 
 
-def test_calls_of_one_step_share_a_graph_and_the_next_step_computes_anew(squares):
-    loss = sum(squares().sum() for _ in range(5))
-    assert squares.count == 1
-    loss.backward()
-    torch.testing.assert_close(squares.p.grad, 10 * squares.p.detach())
-    for total in (2, 3):  # the same parameters, as when gradients of several batches are accumulated
-        squares().sum().backward()
+def test_calls_within_sharing_share_a_graph_and_the_next_ones_compute_anew(squares):
+    for total in (1, 2):  # the same parameters, as when gradients of several batches are accumulated
+        with sharing():
+            loss = sum(squares().sum() for _ in range(5))
         assert squares.count == total
-    torch.testing.assert_close(squares.p.grad, 14 * squares.p.detach())
+        loss.backward()
+        torch.testing.assert_close(squares.p.grad, total * 10 * squares.p.detach())
+
+
+def test_two_losses_that_share_nothing_are_differentiated_one_by_one(squares):
+    losses = [squares().sum(), squares().sum()]
+    for _ in range(2):
+        with sharing():
+            losses.append(squares().sum())
+    for loss in losses:
+        loss.backward()
+    torch.testing.assert_close(squares.p.grad, 8 * squares.p.detach())
 
 
 def test_values_without_gradient_are_not_served_with_it(squares):
-    with torch.no_grad():
-        assert not squares().requires_grad
-    assert squares().requires_grad
-    with torch.no_grad():
-        assert not squares().requires_grad
+    with sharing():
+        with torch.no_grad():
+            assert not squares().requires_grad
+        assert squares().requires_grad
+        with torch.no_grad():
+            assert not squares().requires_grad
 
 
 def test_a_copy_begins_empty(squares):
-    squares()
+    with torch.no_grad():
+        squares()
     for again in copy.deepcopy(squares.recall), pickle.loads(pickle.dumps(squares.recall)):
         assert again([], [squares.p], lambda: torch.zeros(1)).item() == 0
 
@@ -101,3 +111,11 @@ def test_inference_tensors_count_no_changes():
         squares()
         squares.p.add_(1)
         assert torch.equal(squares(), squares.p**2)
+
+
+@torch.no_grad()
+def test_another_precision_of_the_same_numbers_is_noticed(squares):
+    squares.p.data.fill_(0.5)
+    assert squares().dtype == torch.float32
+    squares.p.data = squares.p.data.double()
+    assert squares().dtype == torch.float64

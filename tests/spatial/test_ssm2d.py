@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from videopred.nn.recall import sharing
 from videopred.spatial import ssm2d
 from videopred.spatial.convnext import ConvNeXtConfig
 from videopred.spatial.ssm2d import SSM2D, SSM2DConfig, SSM2DMixerConfig
@@ -105,8 +106,9 @@ def test_in_training_the_kernel_is_computed_once_a_step_however_many_frames(comp
     x, losses = torch.randn(2, WIDTH, 4, 4), []
     for step in range(optimiser_steps):
         y = x
-        for _ in range(4):  # a rollout with the gradient through it all
-            y = block(y)
+        with sharing():
+            for _ in range(4):  # a rollout with the gradient through it all
+                y = block(y)
         assert len(computed) == step + 1
         losses.append(y.square().mean())
         optimiser.zero_grad()

@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from videopred.data import whole_file
+from videopred.data.behind import behind
 from videopred.data.board import Board
 from videopred.data.drawing import Layout
 from videopred.data.npz_writer import NpzWriter
@@ -40,21 +41,23 @@ def rollout_writer(
 ) -> Iterator[Callable[[np.ndarray | None, np.ndarray], None]]:
     """The function `write(real, fake)` for a file of this suffix; `actions` int64 (n, t) go into an .npz.
 
-    To be called for every frame, those of the context included, whose `fake` is what the model is shown. Raises
+    To be called for every frame, those of the context included, whose `fake` is what the model is shown. It draws and
+    encodes in another thread, so arrays must stay as they are, and an error may come a few frames late. Raises
     ValueError if the picture would be too large, OSError (ENOSPC) if the disk is full.
     """
     if path.suffix.lower() == ".npz":
-        with NpzWriter(path, layout, actions) as npz:
-            yield npz.write
+        with NpzWriter(path, layout, actions) as npz, behind(npz.write) as write:
+            yield write
     elif path.suffix.lower() == ".png":
         strip = Strip(layout)
         with PictureWriter(path) as picture:
-            yield strip.add
+            with behind(strip.add) as write:
+                yield write
             picture.write(strip.picture)
     else:
         board = Board(layout)
-        with VideoWriter(path, fps) as video:
-            yield lambda real, fake: video.write(board.draw(real, fake))
+        with VideoWriter(path, fps) as video, behind(lambda real, fake: video.write(board.draw(real, fake))) as write:
+            yield write
 
 
 class PictureWriter(WholeFile):

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from videopred.config import at_least
 from videopred.nn.conv import Conv, same_conv, variance_scaling_
+from videopred.nn.recall import Recall
 from videopred.nn.scan import scan
 from videopred.nn.ssm import block_size, discretise, hippo_eigen, multiply, random_eigen, random_log_step
 
@@ -67,6 +68,7 @@ class ConvS5(nn.Module):
         self.b = nn.Parameter(_input_map(vectors, width, config.b_kernel_size))
         self.c = nn.Parameter(_output_map(vectors, width, config.c_kernel_size))
         self.feedthrough = Conv(width, width, config.feedthrough) if config.feedthrough else None
+        self.recall = Recall()
 
     def no_decay(self) -> list[nn.Parameter]:
         """Parameters that weight decay would harm: what sets how long the layer remembers, and B and C."""
@@ -74,7 +76,8 @@ class ConvS5(nn.Module):
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         frames, times = x.flatten(0, 1), x.shape[:2]
-        a, to_state, from_state = self.discretise()
+        continuous = self.lambda_re, self.lambda_im, self.log_step, self.b, self.c
+        a, to_state, from_state = self.recall((), continuous, self.discretise)
         drive = same_conv(frames, to_state).unflatten(0, times)  # b t (p 2) h w
         drive = drive.movedim(2, -1).unflatten(-1, (-1, 2))  # b t h w p 2: free in channels-last memory
         states = scan(a, drive, state if state is not None else drive.new_zeros(drive[:, 0].shape))

@@ -1,18 +1,36 @@
 """What follows from a module's parameters alone, computed once for as long as they stay what they are."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+Value = TypeVar("Value", Tensor, tuple[Tensor, ...])
+_scope: ContextVar[object | None] = ContextVar("scope", default=None)
+
+
+@contextmanager
+def sharing() -> Iterator[None]:
+    """Within, calls with gradient share one graph: for code that calls a model many times and adds what it gets.
+
+    What was computed here must be differentiated in one backward pass, as torch frees a graph that it has gone through.
+    """
+    before = _scope.set(object())
+    try:
+        yield
+    finally:
+        _scope.reset(before)
 
 
 class Recall:
     """recall(key, parameters, compute) is compute(), or what it gave last time, if key and parameters are the same.
 
-    Without gradient, what is kept serves until a parameter changes. With gradient it serves, as one graph, until a
-    backward pass has gone through it: the calls of one training step share it, the next step computes it anew. (To
-    differentiate two of these calls apart from one another, add their losses, or keep the graph of the first.)
-    A copy of the module begins empty, and a compiled model keeps nothing: its graph computes.
+    What is kept without gradient serves until a parameter changes; with gradient it serves within one `sharing` only,
+    and outside of it everything is computed anew. A copy of the module begins empty. Graphs that are compiled, or
+    recorded on a GPU, compute for themselves.
     """
 
     def __init__(self):
@@ -20,21 +38,19 @@ class Recall:
 
     def forget(self) -> None:
         self._key: Hashable = None
-        self._value: Tensor | None = None
+        self._value: Any = None
         self._seen: list[tuple[Tensor, int, Tensor | None]] = []
 
-    def __call__(self, key: Hashable, parameters: Sequence[Tensor], compute: Callable[[], Tensor]) -> Tensor:
-        if torch.compiler.is_compiling() or any(p.is_inference() for p in parameters):  # these count no changes
-            return compute()
-        key = (key, torch.is_grad_enabled() and any(p.requires_grad for p in parameters))
+    def __call__(self, key: Hashable, parameters: Sequence[Tensor], compute: Callable[[], Value]) -> Value:
+        graph = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        scope = _scope.get() if graph else None
+        if (graph and scope is None) or _recorded() or any(p.is_inference() for p in parameters):
+            return compute()  # inference tensors count no changes
+        key = (key, graph, scope, *((p.dtype, p.device) for p in parameters))
         if self._value is None or key != self._key or not self._unchanged(parameters):
             self.forget()
-            value = compute()
-            if value.requires_grad:
-                value.register_hook(lambda _: self.forget() if self._value is value else None)
-            self._key, self._value = key, value
+            self._key, self._value = key, compute()
             self._seen = [(p, p._version, p.detach().clone() if p.device.type == "cpu" else None) for p in parameters]
-            return value
         return self._value
 
     def _unchanged(self, parameters: Sequence[Tensor]) -> bool:
@@ -49,3 +65,7 @@ class Recall:
 
     def __reduce__(self):
         return Recall, ()
+
+
+def _recorded() -> bool:
+    return torch.compiler.is_compiling() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())

@@ -23,6 +23,7 @@ from torch import Generator, Tensor
 
 from videopred.clip import Clip
 from videopred.config import at_least
+from videopred.nn.recall import sharing
 from videopred.training.distributed import normal, uniform
 
 Loss = tuple[Tensor, dict[str, Tensor]]
@@ -117,6 +118,7 @@ class ClosedLoopConfig:
     def least_frames(self) -> int:
         return self.max_context + self.max_horizon
 
+    @sharing()
     def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
         context = _draw(self.min_context, self.max_context, generator)
         if progress < self.warmup:
