@@ -16,10 +16,11 @@ import torch
 from torch import nn
 
 from videopred.clip import Clip
+from videopred.data.hold import hold
 from videopred.data.loader import batches
 from videopred.training import RunConfig, TrainingConfig, checkpoint
 from videopred.training.ema import EMA
-from videopred.training.folder import claim, own
+from videopred.training.folder import claim
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
 from videopred.training.precision import autocasts
@@ -76,7 +77,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     optimizer = settings.optimizer.build(predictor)
     average = EMA(checkpoint.kept(predictor), settings.ema) if settings.ema else None
     dataset = run.recipe.build("train", settings.clip_frames)
-    with own(folder):
+    with hold(folder, "is training"):
         text = claim(folder, run)
         at = resume(folder, predictor, optimizer, average)
         reading = closing(_clips(dataset, settings, at.step, device))
