@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from videopred.clip import Clip
-from videopred.evaluation.cost import MORE
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.rows import ModelRow
+from videopred.nn.flops import counting
 from videopred.nn.quantize import spread
 
 
@@ -33,7 +32,7 @@ class ReconstructionRow(ModelRow):
     def _frames(self, clip: Clip, sample: int) -> Iterator[Tensor]:
         context, horizon = self.protocol.context, self.protocol.horizon
         if self.flops is None:
-            with FlopCounterMode(display=False, custom_mapping=MORE) as counter:
+            with counting() as counter:
                 self._reconstruct(clip.slice(0, 1))
             self.flops = counter.get_total_flops() // len(clip.id)
         yield from self.clock.steps(self._each(clip.slice(context, context + horizon)), horizon)

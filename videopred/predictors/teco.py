@@ -108,7 +108,7 @@ class Teco(nn.Module):
         self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: Tensor | None = None
     ):
         """Loss, metrics, state. "nats" are per token, "prior_nats" per masked code; "perplexity" is that of the chunk's
-        codes, and alone does not add up over chunks."""
+        codes, by its share of the clip."""
         true, ids = self.tokenizer.tokens(clip), self._ids(clip, state)
         chain, found = self._posterior(true, state)
         fed = true
@@ -124,7 +124,7 @@ class Teco(nn.Module):
         share = true.shape[1] / (lengths[0] + 1)
         loss = share * (found.commitment + found.codebook)
         metrics = {"commitment": share * found.commitment.detach(), "codebook": share * found.codebook.detach()}
-        metrics["perplexity"] = perplexity(found.ids, self.config.num_codes)
+        metrics["perplexity"] = share * perplexity(found.ids, self.config.num_codes)
         if not time:  # a first chunk of one frame, which waits
             return loss, metrics | dict.fromkeys(("nats", "prior_nats"), loss.detach() * 0), after
         frames, mask = self._drawn(require_noise(noise, ids, self.noise_shape()))

@@ -23,6 +23,7 @@ from torch import Generator, Tensor
 
 from videopred.clip import Clip
 from videopred.config import at_least
+from videopred.training.distributed import normal, uniform
 
 Loss = tuple[Tensor, dict[str, Tensor]]
 
@@ -77,7 +78,7 @@ class ScheduledSamplingConfig:
                 predicted, _ = predictor.reconstruct(clip, inputs=inputs)
             torch.clear_autocast_cache()  # it may hold weights cast without gradient, and serve them below
             predicted = torch.cat([frames[:, :1], predicted.to(frames.dtype)], 1)
-            chosen = torch.rand(frames.shape[:2], generator=generator).lt(share).to(frames.device)
+            chosen = uniform(*frames.shape[:2], generator=generator).lt(share).to(frames.device)
             inputs = torch.where(chosen[:, :, None, None, None] & later, predicted, frames)
         loss, metrics, _ = predictor(clip, inputs=inputs)
         return loss, metrics
@@ -165,7 +166,7 @@ def _noise(predictor: Any, clip: Clip, generator: Generator) -> Tensor | None:
     shape = predictor.noise_shape() if hasattr(predictor, "noise_shape") else None  # a tokenizer has none
     if shape is None:
         return None
-    return torch.randn(*clip.content.shape[:2], *shape, generator=generator).to(clip.content.device)
+    return normal(*clip.content.shape[:2], *shape, generator=generator).to(clip.content.device)
 
 
 def _draw(low: int, high: int, generator: Generator) -> int:
