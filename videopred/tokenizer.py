@@ -50,7 +50,14 @@ def load(checkpoint: str, device: torch.device | str = "cpu") -> Trained:
 
     Raises FileNotFoundError if there is none, ValueError if it holds no tokenizer or its files are damaged.
     """
-    folder = saved.resolve(checkpoint)
+    try:
+        folder = saved.resolve(checkpoint)
+    except FileNotFoundError as error:
+        if checkpoint in config.shipped("presets"):
+            raise FileNotFoundError(
+                f"{checkpoint}: has not been trained; run `videopred train {checkpoint}`"
+            ) from error
+        raise
     raw = saved.read_config(folder)
     if not saved.is_tokenizer(raw):
         raise ValueError(
@@ -66,5 +73,7 @@ def load(checkpoint: str, device: torch.device | str = "cpu") -> Trained:
     except ValueError as error:
         raise ValueError(f"{folder / saved.CONFIG}: no codec can be built from it: {error}") from error
     saved.fill(codec, saved.read_tensors(folder / saved.MODEL), folder / saved.MODEL)
+    if not codec.codebook.used.any():
+        raise ValueError(f"{folder}: has not been trained: none of its codes has ever been used; train it first")
     codec = codec.eval().requires_grad_(False).to(device)
     return Trained(codec, recipe, saved.name(folder), saved.step(folder), saved.digest(folder), raw)

@@ -102,8 +102,9 @@ class VQGAN(nn.Module):
 
     @torch.no_grad()
     def tokenize(self, frames: Tensor) -> Tensor:
-        """int64 (b, t, h', w')."""
-        return self.codebook.nearest(self.features(frames).movedim(2, -1))
+        """int64 (b, t, h', w'); in the precision of the weights, so that what encodes frames once or anew agrees."""
+        with torch.autocast(frames.device.type, enabled=False):
+            return self.codebook.nearest(self.features(frames).movedim(2, -1))
 
     def embed(self, ids: Tensor) -> Tensor:
         """Tokens (b, t, h', w') -> their codes' vectors (b, t, channels, h', w')."""

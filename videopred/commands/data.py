@@ -1,16 +1,20 @@
-"""`videopred data list | show | check | make`: recipes, what one says, whether its clips are so, and making clips."""
+"""`videopred data list | show | check | make | encode`: recipes, what one says and whether it is so, making clips."""
 
 import argparse
 import sys
 from pathlib import Path
 from typing import Any
 
+from videopred.commands import device
+
 MOST_WORKERS = 1024
 
 
 def add(subparsers: Any) -> None:
-    parser = subparsers.add_parser("data", help="list, show, check and make clips (where they come from: recipes)")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list | show | check | make")
+    parser = subparsers.add_parser(
+        "data", help="list, show, check, make and encode clips (where they come from: recipes)"
+    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list | show | check | make | encode")
     actions.add_parser("list", help="the shipped recipes")
     show = actions.add_parser("show", help="what a recipe says, and how many clips it has")
     show.add_argument("recipe", help="a shipped name, or a path to a TOML file")
@@ -36,6 +40,18 @@ def add(subparsers: Any) -> None:
     make.add_argument("--frames", type=int, help="to copy of each clip (default: all)")
     make.add_argument("--workers", type=int, metavar="K", help="processes (default: one per CPU)")
     make.add_argument("--out", type=Path, metavar="DIR", help="default: the recipe's root; must be given for a copy")
+    encode = actions.add_parser(
+        "encode",
+        help="make tokens of a recipe's frames, once for all trainings",
+        description="Writes the tokens that a trained codec gives the clips of a recipe, with their actions and ids, "
+        "and DIR/recipe.toml, a recipe that reads them. The same command again goes on where it stopped.",
+    )
+    encode.add_argument("recipe", metavar="RECIPE", help="a shipped name, or a path to a TOML file")
+    encode.add_argument("codec", metavar="CODEC", help="a tokenizer: a run folder, a step_* folder or a shipped name")
+    encode.add_argument("--clips", type=int, help="the first of each split (default: all)")
+    encode.add_argument("--frames", type=int, help="of each clip, where a recipe's clips have no end")
+    encode.add_argument("--out", type=Path, metavar="DIR", help="default: datasets/data/<recipe>-<codec>")
+    device.add_option(encode)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
         return _list()
     if args.action == "make":
         return _make(args)
+    if args.action == "encode":
+        return _encode(args)
     return _show(args.recipe) if args.action == "show" else _check(args)
 
 
@@ -84,6 +102,20 @@ def _make(args: argparse.Namespace) -> int:
         raise ValueError(f"--workers {args.workers}: must be at most {MOST_WORKERS}")
     made = make(plan_for(args.recipe, args.overrides, args.clips, args.frames, args.out), args.workers)
     print(made)
+    return 0
+
+
+def _encode(args: argparse.Namespace) -> int:
+    from videopred import config, tokenizer
+    from videopred.data import Recipe
+    from videopred.making.encode import encode
+
+    for option in ("clips", "frames"):
+        _require_positive(args, option)
+    recipe = config.load(Recipe, "recipes", args.recipe)  # type: ignore[arg-type]  # a union is not a type
+    trained = tokenizer.load(args.codec, device.device(args.device))
+    folder = args.out or Path("datasets") / "data" / f"{recipe.name}-{trained.name}"
+    print(encode(recipe, trained, folder, args.clips, args.frames))
     return 0
 
 

@@ -17,15 +17,17 @@ Members
     moving_mnist         made as it is read, from bundled or torchvision's digits
     moving_mnist_files   mnist_test_seq.npy, or the ConvS5 paper's tree of .npz files
     clips                a folder of .npz files, videos or pictures, with or without actions; TECO's trees as they are
+    encoded              tokens that `videopred data encode` made of another recipe's frames, in their place
 
 To add one: a module here with the config above its dataset, a line in `Recipe`, and one in tests/data/test_recipes.py;
 or outside this package, named in the TOML as `kind = "package.module:Config"`. `loader.batches` makes batches of any.
 """
 
 from videopred.data.clips import ClipsConfig
+from videopred.data.encoded import EncodedConfig
 from videopred.data.moving_mnist import MovingMNISTConfig
 from videopred.data.moving_mnist_files import MovingMNISTFilesConfig
 
-Recipe = MovingMNISTConfig | MovingMNISTFilesConfig | ClipsConfig
+Recipe = MovingMNISTConfig | MovingMNISTFilesConfig | ClipsConfig | EncodedConfig
 
-__all__ = ["ClipsConfig", "MovingMNISTConfig", "MovingMNISTFilesConfig", "Recipe"]
+__all__ = ["ClipsConfig", "EncodedConfig", "MovingMNISTConfig", "MovingMNISTFilesConfig", "Recipe"]
