@@ -191,5 +191,7 @@ def test_the_command(recipe, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "datasets" / "data" / "walks-codec"
     assert json.loads((folder / "encoded.json").read_text())["codec"]["num_codes"] == 16
     assert cli.main(["data", "show", str(folder / "recipe.toml")]) == 0
+    assert cli.main(["data", "check", str(folder / "recipe.toml")]) == 2
+    assert "holds tokens, and check looks at frames" in capsys.readouterr().err
     assert cli.main(["data", "encode", "walks.toml", "codec", "--clips", "0"]) == 2
     assert "--clips 0: must be at least 1" in capsys.readouterr().err
