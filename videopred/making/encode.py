@@ -17,9 +17,9 @@ from tqdm import tqdm
 from videopred import config
 from videopred.clip import Clip, stack
 from videopred.data.encoded import MANIFEST, RECIPE, EncodedConfig, read
+from videopred.data.hold import hold
 from videopred.data.split import SPLITS, NoClips
 from videopred.data.whole_file import WholeFile
-from videopred.making import files
 from videopred.tokenizer import Trained
 
 SHARD, PIECE = 64, 64  # clips in a shard, frames that are encoded at a time
@@ -53,7 +53,7 @@ def encode(
         raise ValueError(f"recipe {recipe.name!r}: holds tokens already; give the recipe of its frames")
     trained.require(recipe.format, f"recipe {recipe.name!r}")
     begun, made, there = time.monotonic(), [], 0
-    with files.own(folder):
+    with hold(folder, "encodes clips"):
         _claim(folder, recipe, trained)
         for split in reversed(SPLITS):  # test first, as it is small
             try:
