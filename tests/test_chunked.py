@@ -8,6 +8,7 @@ from videopred.chunked import Chunked
 from videopred.clip import Clip, Format
 from videopred.predictors.pixel import PixelConfig
 from videopred.predictors.simvp import SimVPConfig
+from videopred.predictors.token import TokenConfig
 from videopred.training import TrainingConfig
 from videopred.training.feeding import ClosedLoopConfig, ScheduledSamplingConfig, TeacherForcingConfig
 
@@ -110,6 +111,18 @@ def test_scheduled_sampling_in_chunks(monkeypatch):
         recipe.loss(fed, whole, 1.0, torch.Generator().manual_seed(3)) for fed in (Chunked(predictor, 4), predictor)
     ]
     assert_same(predictor, *losses, 1e-11)
+
+
+def test_a_predictor_that_takes_noise_gets_that_of_each_chunk():
+    patch = {"width": 4, "multipliers": [1], "num_blocks": 1, "attention": [], "num_groups": 2, "patch": 2}
+    tokenizer = {"codec": {"kind": "vqgan", **patch, "code_width": 5, "num_codes": 7}}
+    stack = {"width": 4, "depth": 1, "dynamics": DYNAMICS["convs5"], "spatial": RESNET}
+    fields = {"tokenizer": tokenizer, "codec": {"kind": "resnet", **CODEC}, "stack": stack, "drop_loss": 0.0}
+    predictor, whole = config.from_dict(TokenConfig, fields).build(FORMAT).double(), clip()
+    chunks = Chunked(predictor, 3)
+    assert chunks.noise_shape() == predictor.noise_shape()
+    noise = torch.randn(2, 11, *predictor.noise_shape(), dtype=torch.float64)
+    assert_same(predictor, chunks(whole, noise=noise), predictor(whole, noise=noise), 1e-11)
 
 
 def test_blocks_of_frames_lie_within_chunks():

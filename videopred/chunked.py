@@ -34,9 +34,14 @@ class Chunked:
             )
         self.predictor, self.size = predictor, size
 
-    def __call__(self, clip: Clip, inputs: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor], None]:
+    def __call__(
+        self, clip: Clip, inputs: Tensor | None = None, noise: Tensor | None = None
+    ) -> tuple[Tensor, dict[str, Tensor], None]:
         """Loss and metrics of the whole clip."""
-        walk = _Walk(self.predictor, list(clip.chunks(self.size)), self._cut(clip, inputs))
+        given = [
+            {"inputs": i, "noise": n} for i, n in zip(self._cut(clip, inputs), self._cut(clip, noise), strict=True)
+        ]
+        walk = _Walk(self.predictor, list(clip.chunks(self.size)), given)
         loss, numbers = _Backward.apply(walk, *walk.parameters)
         return loss, dict(zip(walk.names, numbers.unbind(), strict=True)), None
 
@@ -48,16 +53,19 @@ class Chunked:
             frames.append(predicted)
         return torch.cat(frames, 1), state
 
-    def _cut(self, clip: Clip, inputs: Tensor | None) -> list[Tensor | None]:
+    def noise_shape(self) -> tuple[int, ...] | None:
+        return self.predictor.noise_shape()
+
+    def _cut(self, clip: Clip, frames: Tensor | None) -> list[Tensor | None]:
         count = -(-clip.num_frames // self.size)
-        return [None] * count if inputs is None else list(inputs.split(self.size, 1))
+        return [None] * count if frames is None else list(frames.split(self.size, 1))
 
 
 class _Walk:
-    """One clip on its way through a predictor: its chunks, what is fed in their place, and how they are computed."""
+    """One clip on its way through a predictor: its chunks, what is given with each, and how they are computed."""
 
-    def __init__(self, predictor: Any, chunks: list[Clip], inputs: list[Tensor | None]):
-        self.predictor, self.chunks, self.inputs = predictor, chunks, inputs
+    def __init__(self, predictor: Any, chunks: list[Clip], given: list[dict[str, Tensor | None]]):
+        self.predictor, self.chunks, self.given = predictor, chunks, given
         self.parameters = [p for p in predictor.parameters() if p.requires_grad]
         self.device = chunks[0].content.device
         self.autocast = torch.is_autocast_enabled(self.device.type), torch.get_autocast_dtype(self.device.type)
@@ -99,7 +107,7 @@ class _Walk:
     def step(self, i: int, state: Any) -> tuple[Tensor, dict[str, Tensor], Any]:
         """One chunk, with the random numbers that the clip started with: a mask of dropout is one for all times."""
         self._restore(self.random)
-        return self.predictor(self.chunks[i], state, inputs=self.inputs[i])
+        return self.predictor(self.chunks[i], state, **self.given[i])
 
     @contextmanager
     def _as_in_forward(self) -> Iterator[None]:

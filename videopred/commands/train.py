@@ -42,7 +42,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def validation(preset: Any, folder: Path) -> Any:
-    """A function that rolls out the last few test clips, draws them in `folder`, and returns their scores."""
+    """A function that rolls out the last few test clips, draws them in `folder`, and returns their scores.
+
+    Of a tokenizer, it makes each frame from its own tokens.
+    """
     import numpy as np
 
     from videopred import config
@@ -77,9 +80,11 @@ def validation(preset: Any, folder: Path) -> Any:
                 picture = strip(clips["real"][:DRAWN], clips["fake"][:DRAWN], protocol.context)
         with PictureWriter(folder / f"strip_{step:08d}.png") as writer:
             writer.write(picture)
-        metrics = result.data["rows"][0]["metrics"]
+        row = result.data["rows"][0]
+        metrics = row["metrics"]
         scores = {f"validation/{kind}/{window}": found["mean"]
                   for kind, score in metrics.items() for window, found in score.get("windows", {}).items()}  # fmt: skip
+        scores |= {f"validation/{name}": row["codes"][name] for name in ("usage", "perplexity") if "codes" in row}
         return {name: score for name, score in scores.items() if score is not None}
 
     return validate

@@ -12,6 +12,7 @@ from videopred.data import Recipe
 from videopred.predictors import Predictor
 from videopred.training.feeding import ClosedLoopConfig, Feeding, TeacherForcingConfig
 from videopred.training.optimizer import OptimizerConfig
+from videopred.training.tokenizer import TokenizerConfig
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,20 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A preset: everything that decides what a training run does."""
+    """A preset: everything that decides what a training run does. In a predictor's place may stand a tokenizer."""
 
-    predictor: Predictor
+    predictor: Predictor | TokenizerConfig
     training: TrainingConfig
     recipe: Recipe = config.named("recipes")
     name: str = ""
 
     def __post_init__(self):
+        feeding = self.training.feeding
+        if hasattr(self.predictor, "tokenizer") and not isinstance(feeding, TeacherForcingConfig):
+            raise ValueError(
+                f"training.feeding.kind = {feeding.kind!r}: feeds pixels back, and predictor.kind = "
+                f"{self.predictor.kind!r} is fed tokens; use teacher_forcing"
+            )
         dynamics = getattr(getattr(self.predictor, "stack", None), "dynamics", None)
         window = getattr(dynamics, "window", None)
         if window is not None and window < self.training.context:

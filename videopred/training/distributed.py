@@ -123,7 +123,12 @@ def share_of(total: int) -> int:
 
 def uniform(rows: int, *rest: int, generator: Generator) -> Tensor:
     """Random numbers (rows, *rest) in 0..1 for this process's clips: its rows of those one process would draw."""
-    return torch.rand(rows * world(), *rest, generator=generator)[rank() * rows : (rank() + 1) * rows]
+    return _rows(torch.rand(rows * world(), *rest, generator=generator))
+
+
+def normal(rows: int, *rest: int, generator: Generator) -> Tensor:
+    """As `uniform`, standard normal."""
+    return _rows(torch.randn(rows * world(), *rest, generator=generator))
 
 
 def parallel(module: nn.Module) -> nn.Module:
@@ -134,6 +139,10 @@ def parallel(module: nn.Module) -> nn.Module:
 def alone(module: nn.Module) -> AbstractContextManager:
     """Within it gradients are only added up here; the first backward pass after it averages them all."""
     return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
+
+
+def _rows(drawn: Tensor) -> Tensor:
+    return drawn.chunk(world())[rank()]
 
 
 def _of_this_process(device: torch.device) -> torch.device:

@@ -28,6 +28,7 @@ from videopred.training.learner import Learner
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
 from videopred.training.precision import autocasts
+from videopred.training.start import start
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
 # How torch says what is the machine's fault without an error class of its own.
@@ -75,9 +76,10 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     if settings.threads:
         torch.set_num_threads(settings.threads)
     torch.manual_seed(settings.seed)
-    predictor = run.predictor.build(run.recipe.format).to(device)
+    run, predictor = start(run)
+    predictor = predictor.to(device)
     optimizer = settings.optimizer.build(predictor)
-    average = EMA(predictor, settings.ema) if settings.ema and distributed.rank() == 0 else None
+    average = EMA(checkpoint.kept(predictor), settings.ema) if settings.ema and distributed.rank() == 0 else None
     dataset = run.recipe.build("train", settings.clip_frames)
     distributed.share_of(settings.batch_size)
     with hold(folder, "is training") if distributed.rank() == 0 else nullcontext():
@@ -98,7 +100,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
                 if asked:
                     raise Interrupted(_say(f"stopped after step {at.step}; {at}; the same command goes on from there"))
                 if validate is not None and log.lacks_validation(at.step):
-                    scores = distributed.first(_validated, validate, predictor, average, at.step)
+                    scores = distributed.first(_validated, validate, checkpoint.kept(predictor), average, at.step)
                     log.validation(at.step, scores)
                     continue  # perhaps it was asked to stop meanwhile
                 if at.step == settings.steps:
@@ -112,7 +114,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
                     distributed.first(checkpoint.prune, folder, settings.keep, settings.keep_every)
                 at.step += 1
                 if average is not None:
-                    average.update(predictor, at.step)
+                    average.update(checkpoint.kept(predictor), at.step)
                 log.step(at.step, numbers, time.perf_counter() - begun)
     assert at.saved is not None
     return at.saved
@@ -158,6 +160,8 @@ def update(
     numbers = distributed.mean(totals) | {"gradient": norm.item(), "learning_rate": rate}
     if _finite(numbers):
         optimizer.step()
+        if isinstance(learner, Learner):  # not in many processes
+            learner.settle(generator)
     return numbers
 
 
