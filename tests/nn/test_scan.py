@@ -128,7 +128,7 @@ def test_half_precision_is_computed_in_float32(varying):
     (gradient,) = torch.autograd.grad((weights * out).sum(), short)
     (wanted,) = torch.autograd.grad((weights * want).sum(), as_long)
     assert gradient.dtype == torch.bfloat16
-    torch.testing.assert_close(gradient.float(), wanted, rtol=2**-8, atol=1e-5)
+    torch.testing.assert_close(gradient.float(), wanted, rtol=2**-7, atol=1e-5)  # cut off, where it is not rounded
 
 
 def test_strided_memory():

@@ -16,8 +16,10 @@ Members
     spatial     spatial blocks at equal width, and the kernel of ssm2d against its recurrence
     rollout     time of a step and resident memory, early and late in a long rollout
     time_chunk  memory and gradients of training in chunks of time
+    drift       a rollout in bfloat16 beside the same in float32
+    gpu         scan, training, compilation and rollout on a GPU
 
 To add one: a module here, and its name below.
 """
 
-NAMES = ("scan", "layer", "train", "spatial", "data", "rollout", "time_chunk")
+NAMES = ("scan", "layer", "train", "time_chunk", "spatial", "data", "rollout", "drift", "gpu")

@@ -27,7 +27,7 @@ def scan(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
     if a.shape not in (b.shape, b.shape[-2:]):
         raise ValueError(f"scan: a {tuple(a.shape)} must have the shape of b {tuple(b.shape)} or of its last two axes")
     dtype = torch.float64 if b.dtype == torch.float64 else torch.float32
-    return _scan(a.to(dtype).contiguous(), b.contiguous(), initial.to(dtype).contiguous())
+    return _scan(a.to(dtype), b, initial.to(dtype))
 
 
 def scan_reference(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
@@ -56,6 +56,7 @@ def _kernels(device: torch.device) -> ModuleType | None:
 
 @torch.library.custom_op("videopred::scan", mutates_args=())
 def _scan(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
+    a, b, initial = (x.contiguous() for x in (a, b, initial))  # compiled code takes some for it that are not
     if (kernels := _kernels(b.device)) is not None:
         return kernels.forward(a, b, initial)
     b = b.to(initial.dtype)
@@ -68,13 +69,14 @@ def _scan(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
 
 @_scan.register_fake
 def _(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
-    return torch.empty_like(b, dtype=initial.dtype)
+    return b.new_empty(b.shape, dtype=initial.dtype)
 
 
 @torch.library.custom_op("videopred::scan_backward", mutates_args=())
 def _scan_backward(
     grad: Tensor, a: Tensor, x: Tensor, initial: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
+    grad, a, x, initial = (x.contiguous() for x in (grad, a, x, initial))
     if (kernels := _kernels(grad.device)) is not None:
         return kernels.backward(grad, a, x, initial, dtype)
     shared = a.dim() < x.dim()
@@ -100,7 +102,7 @@ def _scan_backward(
 
 @_scan_backward.register_fake
 def _(grad: Tensor, a: Tensor, x: Tensor, initial: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(a), torch.empty_like(grad, dtype=dtype), torch.empty_like(initial)
+    return a.new_empty(a.shape), grad.new_empty(grad.shape, dtype=dtype), initial.new_empty(initial.shape)
 
 
 def _save(ctx, inputs, output) -> None:
@@ -110,7 +112,7 @@ def _save(ctx, inputs, output) -> None:
 
 
 def _backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return _scan_backward(grad.contiguous(), *ctx.saved_tensors, ctx.dtype)
+    return _scan_backward(grad, *ctx.saved_tensors, ctx.dtype)
 
 
 _scan.register_autograd(_backward, setup_context=_save)
