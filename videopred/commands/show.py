@@ -89,7 +89,7 @@ def _checkpoint(source: str) -> tuple[Any, Any]:
     from videopred import checkpoint
 
     try:
-        loaded = checkpoint.load(source)
+        loaded = checkpoint.load_either(source)
     except FileNotFoundError as error:
         raise ValueError(f"{error}; presets: {', '.join(config.shipped('presets'))}") from error
     return loaded.config, loaded.predictor

@@ -6,6 +6,7 @@ shuffled.py  the model under the actions of other clips: does it hear them?
 revisit.py   frames whose pose was seen in the context against the others: does it remember?
 files.py     evaluate_files(): the same for clips that lie in files
 runner.py    evaluate(): protocol -> rollouts -> metrics, in one pass
+reconstruction.py  a tokenizer in a predictor's place: frames from their own tokens, and the use of codes
 cost.py      parameters, FLOPs and time of a predictor
 result.py    the JSON object, the .npz beside it, written whole or not at all
 table.py     results -> text, markdown or CSV; cells.py: numbers and columns of it

@@ -18,6 +18,7 @@ from videopred.clip import Clip, stack
 from videopred.data.whole_file import require_writable
 from videopred.evaluation import result, shuffled
 from videopred.evaluation.protocol import Protocol
+from videopred.evaluation.reconstruction import row_of
 from videopred.evaluation.result import Result
 from videopred.evaluation.revisit import Visits
 from videopred.evaluation.rows import ModelRow, TrivialRow
@@ -40,6 +41,8 @@ def evaluate(
 ) -> Result:
     """Scores `predictor` under `protocol` (or one of that name); the first row of the result is the model.
 
+    In its place may stand a tokenizer's codec, whose row is of reconstructions (`reconstruction.py`).
+
     The second is the model under shuffled actions, if it has several and there are two clips; then the trivial ones.
 
     num_clips, samples : in place of the protocol's; the result then is one of another protocol (its hash differs)
@@ -54,8 +57,6 @@ def evaluate(
     for it, or the folder is not empty.
     """
     protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
-    if samples is not None and samples > 1 and predictor.noise_shape() is None:
-        raise ValueError(f"samples = {samples}: this model is deterministic, every sample would be the same; ask for 1")
     protocol = protocol.shortened(num_clips, samples)
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: must be at least 1")
@@ -72,7 +73,9 @@ def evaluate(
     predictor.eval()
     name = checkpoint.get("name") or "model"
     name = f"{name} (model)" if name in TRIVIAL else name  # rows and arrays are found by name
-    model = ModelRow(predictor, protocol, device, name)
+    model = row_of(predictor, protocol, device, name)
+    if samples is not None and model.samples < samples:
+        raise ValueError(f"samples = {samples}: this model is deterministic, every sample would be the same; ask for 1")
     misled = ModelRow(predictor, protocol, device, f"{model.name} (shuffled actions)", "shuffled actions")
     models = [model, misled] if shuffled.tells(protocol, predictor.format.num_actions) else [model]
     trivial = [TrivialRow(name, protocol) for name in TRIVIAL]

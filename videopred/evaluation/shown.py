@@ -8,8 +8,8 @@ from tqdm import tqdm
 
 from videopred.clip import stack
 from videopred.evaluation.protocol import Protocol
+from videopred.evaluation.reconstruction import row_of
 from videopred.evaluation.report import Shown, choice
-from videopred.evaluation.rows import ModelRow
 from videopred.metrics import PSNRConfig
 
 
@@ -28,7 +28,7 @@ def shown(predictor, protocol: Protocol, result: dict[str, Any]) -> list[Shown]:
     predictor.eval()
     try:
         for title, name in wanted.items():
-            row = ModelRow(predictor, dataclasses.replace(protocol, metrics=(PSNRConfig(),)), device, "shown")
+            row = row_of(predictor, dataclasses.replace(protocol, metrics=(PSNRConfig(),)), device, "shown")
             batch = stack([found[name]])
             truth = protocol.truth(batch).to(device)
             fake = row.take(batch.to(device), truth, 0, tqdm(disable=True))
