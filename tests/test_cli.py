@@ -194,6 +194,12 @@ def test_show_says_what_every_part_is_and_costs(capsys):
     assert states == {"newest frame": [4 * 32 * 32], "layer 0": [4 * 8 * 64], "layer 1": [4 * 8 * 64]}
 
 
+def test_show_of_a_tokenizer_counts_its_parameters(capsys):
+    assert cli.main(["show", "doom-maze-vq-small"]) == 0
+    out = capsys.readouterr().out
+    assert "# total" in out and "FLOPs" not in out
+
+
 def _cells(line: str) -> list[str]:
     return [cell for cell in line.lstrip("# ").split("  ") if cell]
 

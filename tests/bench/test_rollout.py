@@ -73,3 +73,30 @@ def test_a_model_that_is_asked_for_must_exist():
 
 def test_the_preset_of_the_shipped_model_is_there():
     assert bench.MODEL in config.shipped("presets")
+
+
+def test_what_is_spared_is_compared_with_what_gives_the_same(recipe, monkeypatch):
+    from videopred.bench import savings
+
+    seen = {}
+
+    def compare(functions, rounds, title):
+        seen[title] = {name: function() for name, function in functions.items()}
+        return {name: [0.001] * rounds for name in functions}
+
+    written = []
+    monkeypatch.setattr(savings, "compare", compare)
+    for kind in (savings.Board,):
+        monkeypatch.setattr(
+            kind, "draw", lambda self, real, fake, draw=kind.draw: written.append(fake) or draw(self, real, fake)
+        )
+    clip = Clip(frames=torch.zeros(1, bench.CONTEXT, 32, 32, 1, dtype=torch.uint8), id=("a",))
+    rows = list(savings.savings("counting", Counting(), clip, frames=3, rounds=2))
+    assert [row.name for row in rows] == [
+        "discretised once",
+        "discretised anew",
+        "encoded meanwhile",
+        "encoded in turn",
+    ]
+    assert len(written) == 6 and seen.keys() == {"steps", "files"}
+    assert rows[-1].figures["frames_per_second"] == pytest.approx(3 / 0.001)

@@ -57,3 +57,15 @@ def test_an_unknown_bench_is_one_line_and_2(capsys):
         cli.main(["bench", "colours"])
     assert stop.value.code == 2
     assert capsys.readouterr().err.startswith("videopred: error: argument BENCH: invalid choice: 'colours'")
+
+
+def test_the_curve_goes_to_its_file(monkeypatch, asked, capsys, tmp_path):
+    def rows(quick, checkpoint):
+        yield from (Row("this", f"frame {n}, B 1, 8x8", 2.0) for n in (10, 100))
+
+    monkeypatch.setattr(importlib.import_module("videopred.bench.rollout"), "rows", rows)
+    assert cli.main(["bench", "rollout", "--curve", str(tmp_path / "a.svg")]) == 0
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    for words in ["scan", "--curve", "a.svg"], ["rollout", "--curve", "a.png"]:
+        assert cli.main(["bench", *words]) == 2
+        assert "must end in .svg" in capsys.readouterr().err

@@ -189,7 +189,7 @@ def test_a_gradient_that_is_no_number_changes_no_weight(tiny, monkeypatch):
     run = tiny()
     module = run.predictor.build(run.recipe.format)
     optimizer = run.training.optimizer.build(module)
-    clips = loop._clips(run.recipe.build("train", 6), run.training, 0, torch.device("cpu"))
+    clips = loop.clips_of(run.recipe.build("train", 6), run.training, 0, torch.device("cpu"))
     honest = TeacherForcingConfig.loss
 
     def steep(*args):

@@ -21,7 +21,7 @@ def one(run, step=3, clips=None):
     optimizer = run.training.optimizer.build(module)
     if clips is None:
         dataset = run.recipe.build("train", run.training.clip_frames)
-        clips = loop._clips(dataset, run.training, 0, torch.device("cpu"))
+        clips = loop.clips_of(dataset, run.training, 0, torch.device("cpu"))
     return module, loop.update(loop.Learner(module, run.training), optimizer, clips, run.training, step)
 
 
@@ -68,7 +68,7 @@ def test_bfloat16_is_finite_and_leaves_the_weights_float32(tiny):
 
 def test_an_update_depends_on_seed_and_step_alone(tiny):
     run = tiny("predictor.stack.dropout=0.5")
-    clips = next(loop._clips(run.recipe.build("train", 6), run.training, 0, torch.device("cpu")))
+    clips = next(loop.clips_of(run.recipe.build("train", 6), run.training, 0, torch.device("cpu")))
     found = {}
     for name, seed, step in [("a", 0, 3), ("same", 0, 3), ("step", 0, 4), ("seed", 1, 3)]:
         settings = tiny("predictor.stack.dropout=0.5", f"training.seed={seed}")

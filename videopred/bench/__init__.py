@@ -14,7 +14,7 @@ Members
     train       a step of training on clips of 64, 256 and 1,024 frames, ConvS5 beside other memories
     data        the generator and the loader: frames per second
     spatial     spatial blocks at equal width, and the kernel of ssm2d against its recurrence
-    rollout     time of a step and resident memory, early and late in a long rollout
+    rollout     time of a step and resident memory, early and late in a long rollout; what is spared; other memories
     time_chunk  memory and gradients of training in chunks of time
     drift       a rollout in bfloat16 beside the same in float32
     gpu         scan, training, compilation and rollout on a GPU

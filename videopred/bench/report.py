@@ -28,7 +28,10 @@ def to_dict(bench: str, quick: bool, environment: dict[str, Any], rows: Sequence
 
 def save(data: dict[str, Any], path: Path) -> None:
     """Writes the object to a file that appears whole or not at all."""
-    text = json.dumps(data, indent=1, allow_nan=False) + "\n"
+    write(json.dumps(data, indent=1, allow_nan=False) + "\n", path)
+
+
+def write(text: str, path: Path) -> None:
     with WholeFile(path) as file:
         file.temporary.write_text(text)
 

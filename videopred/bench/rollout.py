@@ -1,5 +1,8 @@
 """A long rollout to an mp4: does a late frame cost what an early one costs, in time and in memory?
 
+Also what is spared: the discretisation that all frames share, and encoding while the next frames are predicted; and how
+other memories do (`horizon`).
+
 One rollout of one clip goes to a file, as `videopred rollout` writes it. The states that it passes at frame 100 and at
 its last frame are kept, and steps from the two are then timed in turn; resident memory is read at a tenth of the
 rollout, when every buffer of the encoder is filled, and at its end.
@@ -17,8 +20,10 @@ from tqdm import tqdm
 
 from videopred import checkpoint as checkpoints
 from videopred import config
+from videopred.bench import horizon
 from videopred.bench.machine import resident_mib
 from videopred.bench.rounds import Row, compare, to_rows
+from videopred.bench.savings import savings
 from videopred.clip import Clip, stack, to_uint8
 from videopred.data import Recipe
 from videopred.data.drawing import Layout
@@ -32,8 +37,11 @@ EARLY, HORIZON, CONTEXT = 100, 10_000, 16
 
 def rows(quick: bool, checkpoint: str | None) -> Iterator[Row]:
     name, predictor, recipe = model(checkpoint)
-    horizon = HORIZON // 10 if quick else HORIZON
-    yield from measure(name, predictor, recipe, EARLY, horizon, rounds=51 if quick else 201)
+    late = HORIZON // 10 if quick else HORIZON
+    yield from measure(name, predictor, recipe, EARLY, late, rounds=51 if quick else 201)
+    clip = stack([recipe.build("test", CONTEXT)[0]])
+    yield from savings(shape(name, recipe), predictor, clip, frames=32 if quick else 128, rounds=3 if quick else 11)
+    yield from horizon.rows(quick)
 
 
 def model(checkpoint: str | None) -> tuple[str, Any, Recipe]:
@@ -60,13 +68,17 @@ def measure(name: str, predictor, recipe: Recipe, early: int, late: int, rounds:
         f"step at frame {frame}": lambda state=state: predictor.predict(state, None, noise)
         for frame, state in passing.states.items()
     }
-    shape = f"{name}, {recipe.format.height}x{recipe.format.width}x{recipe.format.channels}, B 1"
+    where = shape(name, recipe)
     with torch.no_grad():
         seconds = compare(functions, rounds, title="steps")
-    for row in to_rows(seconds, shape, f"step at frame {early}"):
+    for row in to_rows(seconds, where, f"step at frame {early}"):
         assert row.median_ms is not None
         yield replace(row, figures={"frames_per_second": 1e3 / row.median_ms})
-    yield from memory(resident, shape)
+    yield from memory(resident, where)
+
+
+def shape(name: str, recipe: Recipe) -> str:
+    return f"{name}, {recipe.format.height}x{recipe.format.width}x{recipe.format.channels}, B 1"
 
 
 class Passing:

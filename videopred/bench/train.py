@@ -35,7 +35,7 @@ def steps(length: int, rounds: int) -> Iterator[Row]:
     for row in to_rows(seconds, shape, contenders.BASE):
         assert row.median_ms is not None
         parameters = contenders.size(predictors[row.name].stack)
-        figures = {"parameters": parameters, "frames_per_second": 1e3 * length / row.median_ms}
+        figures = {"stack_parameters": parameters, "frames_per_second": 1e3 * length / row.median_ms}
         yield replace(row, figures=figures, work=work[row.name])
 
 

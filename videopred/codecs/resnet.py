@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from videopred.config import at_least
-from videopred.nn.conv import Activation, Conv, activate
+from videopred.nn.conv import Activation, Conv, activate, channels_last
 from videopred.nn.norm import GroupNorm, LayerNorm
 
 
@@ -82,7 +82,7 @@ class Encoder(nn.Module):
         self.blocks = _blocks(widths[0], planned, num_groups, activation)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
+        x = channels_last(self.stem(x))
         for i, block in enumerate(self.blocks):
             if i and (i - 1) % self.num_blocks == 0:
                 x = functional.avg_pool2d(x, 2)

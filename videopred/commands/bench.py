@@ -18,6 +18,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("bench", choices=NAMES, metavar="BENCH", help=f"one of {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter rollouts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
+    parser.add_argument("--curve", type=Path, metavar="FILE.svg", help="of `rollout`: draws frame time over horizon")
     parser.add_argument(
         "--checkpoint",
         metavar="CHECKPOINT",
@@ -29,11 +30,13 @@ def run(args: argparse.Namespace) -> int:
     import importlib
 
     from videopred import allocator
-    from videopred.bench import machine, report
+    from videopred.bench import curve, machine, report
     from videopred.data.whole_file import require_writable
 
-    if args.json is not None:
-        require_writable(args.json)
+    if args.curve is not None and (args.bench != "rollout" or args.curve.suffix != ".svg"):
+        raise ValueError(f"--curve {args.curve}: only `bench rollout` has one, and its name must end in .svg")
+    for path in filter(None, (args.json, args.curve)):
+        require_writable(path)
     bench = importlib.import_module(f"videopred.bench.{args.bench}")
     rows = list(bench.rows(args.quick, args.checkpoint))
     environment = machine.environment(rounds=5 if args.quick else 15)  # last: what it frees would hide a leak
@@ -41,5 +44,7 @@ def run(args: argparse.Namespace) -> int:
     data = report.to_dict(args.bench, args.quick, environment, rows)
     if args.json is not None:
         report.save(data, args.json)
+    if args.curve is not None:
+        report.write(curve.curve(data["rows"]), args.curve)
     print(report.table(data))
     return 0

@@ -23,8 +23,11 @@ def run(args: argparse.Namespace) -> int:
 
     table, predictor = _config(args.source) if _is_config(args.source) else _checkpoint(args.source)
     print(config.dumps(table))
-    flops, states = cost(predictor)
     counts = parameters(predictor)
+    if not hasattr(predictor, "predict"):  # a tokenizer
+        _print(("part", "parameters"), {part: (count,) for part, count in counts.items()})
+        return 0
+    flops, states = cost(predictor)
     _print(("part", "parameters", "FLOPs per frame"), {part: (counts[part], flops[part]) for part in counts | flops})
     print("#")
     _print((f"state of one clip after {FRAMES + 1} frames", "bytes"), {name: (size,) for name, size in states.items()})

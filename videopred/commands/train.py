@@ -23,6 +23,11 @@ def add(subparsers: Any) -> None:
     parser.add_argument("config", metavar="CONFIG", help="a preset (videopred list presets), or a path to a TOML file")
     parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example training.steps=100")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"the run folder (default: {RUNS}/<config name>)")
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="time a few updates instead: prints where the time goes, writes a trace (profile.json) to the run folder",
+    )
     device.add_option(parser)
 
 
@@ -33,6 +38,11 @@ def run(args: argparse.Namespace) -> int:
 
     preset = config.load(RunConfig, "presets", args.config, args.overrides)
     folder = args.out or RUNS / preset.name
+    if args.profile:
+        from videopred.training.profile import profiled
+
+        print(profiled(preset, folder, device.device(args.device)))
+        return 0
     validate = validation(preset, folder) if preset.training.validate_every else None
     with distributed.joined(device.device(args.device)) as place:
         last = train(preset, folder, place, validate)

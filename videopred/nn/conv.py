@@ -22,6 +22,14 @@ def same_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int
     return functional.conv2d(functional.pad(x, pad), weight, bias, groups=groups)
 
 
+def channels_last(x: Tensor) -> Tensor:
+    """The same (n, c, h, w) in the memory order that convolutions are fastest in; most of them keep it from there on.
+
+    For what arrives in another order: cut into patches, concatenated, or of one channel, which could be either.
+    """
+    return x.contiguous(memory_format=torch.channels_last)
+
+
 class Conv(nn.Module):
     """A `same_conv` with LeCun-normal weights and zero bias, as flax initialises the papers' models."""
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from videopred.config import at_least
+from videopred.nn.conv import channels_last
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class Actions(nn.Module):
         if self.table is None:
             return latents
         rows = self.table(torch.where(ids < 0, self.num_actions, ids)).to(latents.dtype)
-        height, width = latents.shape[-2:]
-        tiled = rows[:, :, None, None, :].expand(-1, -1, height, width, -1).movedim(-1, 2)
-        return torch.cat([latents, tiled], 2)
+        tiled = rows.flatten(0, 1)[..., None, None].expand(-1, -1, *latents.shape[-2:])
+        joined = torch.cat([channels_last(latents.flatten(0, 1)), channels_last(tiled)], 1)
+        return joined.unflatten(0, latents.shape[:2])
 
     def ids(self, actions: Tensor | None, batch: int, time: int, device: torch.device) -> Tensor:
         """Checked ids (batch, time). Raises ValueError where they are missing, too few or out of range."""

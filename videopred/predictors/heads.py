@@ -97,6 +97,7 @@ class Transport(nn.Module):
 
     def forward(self, hidden: Tensor, painted: Tensor, newest: Tensor) -> Tensor:
         hidden, painted, newest = (at_least_float32(x) for x in (hidden, painted, newest))
+        painted = painted.contiguous()  # channels side by side would make all that follows slow
         masks, canvas = painted.split([self.num_kernels + 1, newest.shape[1]], 1)
         masks = masks.softmax(1).unsqueeze(2)  # n m 1 H W
         moved = self.move(hidden, newest)
@@ -126,7 +127,7 @@ class Flow(nn.Module):
         self.outputs = 2 * num_flows + self.num_sources + channels
 
     def forward(self, hidden: Tensor, painted: Tensor, newest: Tensor, mean: Tensor | None = None) -> Tensor:
-        painted, newest = at_least_float32(painted), at_least_float32(newest)
+        painted, newest = at_least_float32(painted).contiguous(), at_least_float32(newest)  # see Transport
         flows, masks, canvas = painted.split([2 * self.num_flows, self.num_sources, newest.shape[1]], 1)
         masks = masks.softmax(1).unsqueeze(2)  # n m 1 H W
         moved = self.move(self.reach * flows, newest)

@@ -86,7 +86,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
         text = distributed.first(claim, folder, run)
         at = resume(folder, predictor, optimizer, average)
         learner = distributed.parallel(Learner(predictor, settings))
-        reading = closing(_clips(dataset, settings, at.step, device))
+        reading = closing(clips_of(dataset, settings, at.step, device))
         with _halting(at), reading as clips, Log(folder, at.step, settings, device) as log, _Stop() as stop:
             while True:
                 asked = distributed.any_of(stop.asked)
@@ -173,7 +173,8 @@ def drop_actions(clip: Clip, share: float, generator: torch.Generator) -> Clip:
     return replace(clip, actions=clip.actions.masked_fill(dropped, -1))
 
 
-def _clips(dataset: Any, settings: TrainingConfig, step: int, device: torch.device) -> Generator[Clip]:
+def clips_of(dataset: Any, settings: TrainingConfig, step: int, device: torch.device) -> Generator[Clip]:
+    """Batches of clips for the updates from `step` on, on the device; of many processes, this one's share."""
     position, share = step * settings.accumulate, distributed.share_of(settings.batch_size)
     for clip in batches(dataset, share, settings.seed, position=position, workers=settings.workers,
                         rank=distributed.rank(), world=distributed.world()):  # fmt: skip
