@@ -8,17 +8,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import FlopCounterMode
 
 from videopred.clip import Clip
-from videopred.evaluation.cost import MORE
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.rows import ModelRow
+from videopred.nn.flops import counting
 from videopred.nn.quantize import spread
 
 
 class ReconstructionRow(ModelRow):
-    """The row of a codec that has `tokenize`."""
+    """The row of a tokenizer's codec, which has `tokenize` and no `predict`."""
 
     def __init__(self, codec, protocol: Protocol, device: torch.device, name: str):
         super().__init__(codec, protocol, device, name, "reconstruction")
@@ -33,7 +32,7 @@ class ReconstructionRow(ModelRow):
     def _frames(self, clip: Clip, sample: int) -> Iterator[Tensor]:
         context, horizon = self.protocol.context, self.protocol.horizon
         if self.flops is None:
-            with FlopCounterMode(display=False, custom_mapping=MORE) as counter:
+            with counting() as counter:
                 self._reconstruct(clip.slice(0, 1))
             self.flops = counter.get_total_flops() // len(clip.id)
         yield from self.clock.steps(self._each(clip.slice(context, context + horizon)), horizon)
@@ -51,4 +50,4 @@ class ReconstructionRow(ModelRow):
 
 def row_of(model, protocol: Protocol, device: torch.device, name: str) -> ModelRow:
     """The row of a predictor, or of a codec that stands in its place."""
-    return (ReconstructionRow if hasattr(model, "tokenize") else ModelRow)(model, protocol, device, name)
+    return (ModelRow if hasattr(model, "predict") else ReconstructionRow)(model, protocol, device, name)
