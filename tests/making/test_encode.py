@@ -83,7 +83,7 @@ def test_windows_start_anywhere_and_are_the_same_each_time(recipe, tmp_path):
     assert len(read(tmp_path / "tokens").build("train", 10)) == 2  # those that are long enough
 
 
-def test_going_on_makes_what_is_missing_and_the_same_files(recipe, tmp_path, monkeypatch):
+def test_going_on_makes_what_is_missing_and_the_same_files(recipe, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(making, "SHARD", 2)
     codec = trained(recipe)
     encode(recipe, codec, tmp_path / "straight")
@@ -98,6 +98,7 @@ def test_going_on_makes_what_is_missing_and_the_same_files(recipe, tmp_path, mon
     monkeypatch.setattr(making, "tokens_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         encode(recipe, codec, tmp_path / "stopped")
+    assert "the same command goes on from there" in capsys.readouterr().err
     monkeypatch.setattr(making, "tokens_of", tokens_of)
     done = encode(recipe, codec, tmp_path / "stopped")
     assert (done.clips, done.there) == (6, 2)

@@ -164,3 +164,14 @@ def test_a_preset_that_was_not_trained_and_a_predictor_are_no_codecs(tmp_path, g
     go(tiny("training.steps=1"), tmp_path / "pixel")
     with pytest.raises(ValueError, match="is a predictor, not a tokenizer"):
         tokenizer.load(str(tmp_path / "pixel"))
+
+
+def test_bfloat16_trains_both_and_keeps_the_codebook_in_float32(run, go, tmp_path, outcome):
+    part = replace(run.predictor, adversarial_start=1)
+    go(replace(run, predictor=part, training=replace(run.training, steps=3, precision="bfloat16")), tmp_path)
+    lines = outcome(tmp_path)["log"]
+    assert {"fooled", "critic"} <= lines[-1].keys()
+    codec = tokenizer.load(str(tmp_path)).codec
+    assert all(tensor.dtype == torch.float32 for tensor in codec.state_dict().values())
+    straight = checkpoint.read_tensors(max(tmp_path.glob("step_*")) / "training.safetensors")
+    assert straight["weights.updates"] == 3
