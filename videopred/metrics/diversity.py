@@ -74,7 +74,7 @@ def _kept(predicted: Tensor, target: Tensor) -> Tensor:
 
 @lru_cache(maxsize=2)
 def _sets(count: int) -> tuple[Tensor, Tensor]:
-    """A random order of `count` values, filled up to a multiple of SIZE, and a random sign for each; always the same."""
+    """A random order of `count` values, filled up to a multiple of SIZE, and signs for them; always the same."""
     generator = torch.Generator().manual_seed(0)
     length = -(-count // SIZE) * SIZE
     return torch.randperm(length, generator=generator), torch.randint(2, (length,), generator=generator) * 2.0 - 1
