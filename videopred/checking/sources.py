@@ -74,6 +74,8 @@ def sources(name: str, clips: int | None, frames: int | None) -> tuple[Any, list
         recipe = worked_out(path)
     else:
         recipe = config.load(Recipe, "recipes", name)  # type: ignore[arg-type]  # a union is not a type
+        if recipe.format.codec:
+            raise ValueError(f"{name}: holds tokens, and check looks at frames; name the recipe they were made of")
     return recipe, [_split(recipe, split, clips, frames) for split in SPLITS]
 
 

@@ -13,6 +13,7 @@ UNIONS = {
     "dynamics": ("videopred.dynamics", "Dynamics"),
     "spatial": ("videopred.spatial", "Spatial"),
     "codecs": ("videopred.codecs", "Codec"),
+    "tokenizers": ("videopred.codecs", "Tokenizer"),
     "predictors": ("videopred.predictors", "Predictor"),
     "metrics": ("videopred.metrics", "Metric"),
 }

@@ -17,7 +17,7 @@ from videopred.nn.quantize import spread
 
 
 class ReconstructionRow(ModelRow):
-    """The row of a codec that has `tokenize`."""
+    """The row of a tokenizer's codec, which has `tokenize` and no `predict`."""
 
     def __init__(self, codec, protocol: Protocol, device: torch.device, name: str):
         super().__init__(codec, protocol, device, name, "reconstruction")
@@ -50,4 +50,4 @@ class ReconstructionRow(ModelRow):
 
 def row_of(model, protocol: Protocol, device: torch.device, name: str) -> ModelRow:
     """The row of a predictor, or of a codec that stands in its place."""
-    return (ReconstructionRow if hasattr(model, "tokenize") else ModelRow)(model, protocol, device, name)
+    return (ModelRow if hasattr(model, "predict") else ReconstructionRow)(model, protocol, device, name)

@@ -4,8 +4,10 @@ What is written is told in `data/encoded.py`. Shards appear whole or not at all;
 """
 
 import json
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,9 @@ from tqdm import tqdm
 from videopred import config
 from videopred.clip import Clip, stack
 from videopred.data.encoded import MANIFEST, RECIPE, EncodedConfig, read
+from videopred.data.hold import hold
 from videopred.data.split import SPLITS, NoClips
 from videopred.data.whole_file import WholeFile
-from videopred.making import files
 from videopred.tokenizer import Trained
 
 SHARD, PIECE = 64, 64  # clips in a shard, frames that are encoded at a time
@@ -53,7 +55,7 @@ def encode(
         raise ValueError(f"recipe {recipe.name!r}: holds tokens already; give the recipe of its frames")
     trained.require(recipe.format, f"recipe {recipe.name!r}")
     begun, made, there = time.monotonic(), [], 0
-    with files.own(folder):
+    with hold(folder, "encodes clips"), _telling(folder):
         _claim(folder, recipe, trained)
         for split in reversed(SPLITS):  # test first, as it is small
             try:
@@ -71,6 +73,15 @@ def encode(
                         made += [_shard(folder / split, number, dataset, wanted, lengths, trained, bar)]
     clips, count = (sum(numbers) for numbers in zip(*made, strict=True)) if made else (0, 0)
     return Encoding(folder, clips, there, count, time.monotonic() - begun)
+
+
+@contextmanager
+def _telling(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"videopred: stopped: whole shards are in {folder}; the same command goes on from there", file=sys.stderr)
+        raise
 
 
 def _claim(folder: Path, recipe: Any, trained: Trained) -> None:

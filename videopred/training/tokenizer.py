@@ -3,7 +3,8 @@
     loss = L1 + p perceptual + commitment + codebook + a w adversarial        (Esser et al., CVPR 2021)
 
 with p `perceptual_weight`, a `adversarial_weight` and w the adaptive weight. The critic's own loss is added: it has
-parameters of its own, so that one update of both is the two-optimiser step (with both gradients from the same frames).
+parameters of its own, so that one update of both is the two-optimiser step, with both gradients from the same frames
+and moments kept per parameter. (`clip_gradient` bounds the norm of both together.)
 
 The loop trains it as it trains a predictor: it calls with a clip, and after each update `settle`. What is kept as the
 model is the codec alone.
