@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from videopred.commands.sweep import work
 from videopred.data import ClipsConfig, Recipe
 from videopred.data.split import NoClips
 from videopred.evaluation import Protocol
+from videopred.nn import quantize
 from videopred.sweep import Ablation, check_parameters, fingerprint, load
 from videopred.training import RunConfig
 from videopred.weights import WeightsMissing
@@ -83,6 +85,82 @@ def test_the_papers_settings_for_worlds_with_actions(name, side, depth, rate, st
     maps = 2 * (2 * 9 * width * kept) + 3 * kept  # B and C, complex, 3x3; Lambda, complex, and the steps
     block = 2 * (9 * width * width + width + 2 * width)  # twice a convolution with bias, and GroupNorm
     assert sum(p.numel() for p in predictor.stack.parameters()) == depth * (maps + block + 2 * width)
+
+
+WORLDS = {  # side, layers, rate, steps of token ConvS5 and of TECO, drop_loss of token ConvS5, dropout, causal context
+    "dmlab": (64, 8, 5e-4, 250_000, 500_000, 0.0, 0.5, 144),
+    "minecraft": (128, 12, 5e-4, 500_000, 1_000_000, 0.9, 0.0, 0),
+    "habitat": (128, 8, 1e-4, 500_000, 1_000_000, 0.9, 0.5, 0),
+}
+SIZES = {  # width of z, codes, blocks per width of encoder and decoder, states and blocks of ConvS5, the prior
+    "dmlab": (64, 1024, 2, 4, 1024, 32, (512, 2048, 8, 8)),
+    "minecraft": (128, 1024, 4, 6, 512, 1, (768, 3072, 12, 6)),
+    "habitat": (256, 2048, 4, 8, 512, 1, (1024, 4096, 16, 16)),
+}
+OF_TOKENS = [name for name in config.shipped("presets") if re.search("-(teco|token|vq-convs5)", name)]
+
+
+@pytest.mark.parametrize("name", OF_TOKENS)
+def test_presets_of_tokens_make_a_step(name, monkeypatch):
+    """At full size, in shapes alone: loss, gradients for all, and a drawn frame."""
+    monkeypatch.setattr(
+        quantize, "nearest", lambda x, codes: x.new_zeros(x.shape[:-1], dtype=torch.int64)
+    )  # no autocast
+    run = config.load(RunConfig, "presets", name)
+    with torch.device("meta"):
+        predictor = run.predictor.build(run.recipe.format)
+        times = 2, run.training.clip_frames
+        tokens, actions = torch.zeros(*times, *predictor.tokenizer.grid).long(), torch.zeros(times).long()
+        noise = torch.zeros(*times, *predictor.noise_shape())
+    loss, _, _ = predictor(Clip(tokens=tokens, actions=actions), noise=noise)
+    loss.backward()
+    assert loss.shape == ()
+    assert all(p.grad is not None and p.grad.shape == p.shape for p in predictor.parameters())
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_papers_settings_on_tokens(world):
+    side, layers, rate, steps, teco_steps, drop, dropout, context = WORLDS[world]
+    latent, codes, encoder, decoder, states, blocks, prior = SIZES[world]
+    runs = {name: config.load(RunConfig, "presets", name) for name in OF_TOKENS if name.startswith(world)}
+    plain, convs5, s5, transformer = (
+        runs[f"{world}-{kind}"].predictor for kind in ("vq-convs5", "teco-convs5", "teco-s5", "teco-transformer")
+    )
+    for name, run in runs.items():
+        training, optimizer = run.training, run.training.optimizer
+        assert side // run.predictor.tokenizer.codec.stride == 16, "the papers' grid of tokens"
+        assert run.recipe.format.height == side and run.predictor.causal_context == context
+        assert training.steps == (steps if "vq" in name else teco_steps)
+        assert (training.batch_size, training.clip_frames, training.action_dropout) == (16, 300, dropout)
+        assert (training.clip_gradient, training.ema, optimizer.warmup_steps, optimizer.decay) == (0, 0, 5000, "all")
+        assert (optimizer.schedule, optimizer.weight_decay) == ("paper_cosine", 1e-5)
+        assert run.predictor.smoothing == 0.01
+    assert runs[f"{world}-vq-convs5"].training.optimizer.learning_rate == rate
+    assert runs[f"{world}-teco-convs5"].training.optimizer.learning_rate == rate
+    assert (plain.drop_loss, plain.stack.width, plain.stack.depth, plain.temperature) == (drop, 512, layers, 1.0)
+    assert (plain.codec.encoder_widths, plain.codec.decoder_widths, plain.codec.decoder_blocks) == ((256,), (512,), 4)
+    for teco in convs5, s5, transformer:
+        assert (teco.latent_width, teco.num_codes, teco.code_width) == (latent, codes, 32)
+        assert (teco.codec.encoder_blocks, teco.codec.decoder_blocks) == (encoder, decoder)
+        assert teco.codec.encoder_widths == teco.codec.decoder_widths == (256, 512)
+        assert (teco.drop_loss, teco.reduction) == (0.9, "paper")
+        sizes = teco.prior.token_width, teco.prior.mlp_width, teco.prior.num_heads, teco.prior.depth
+        assert sizes == prior and teco.prior.vocab_width == 256
+        assert (teco.prior.draft_steps, teco.prior.revise_steps, teco.prior.revisions) == (8, 8, 2)
+    dynamics = convs5.stack.dynamics
+    assert (dynamics.num_states, dynamics.num_blocks, dynamics.clip_eigenvalues) == (states, blocks, False)
+    assert (convs5.stack.width, convs5.stack.depth) == (512, layers)
+
+
+@pytest.mark.parametrize("name", ["doom-maze-token-small", "doom-maze-teco-small"])
+def test_small_presets_of_tokens_stand_on_the_small_codec(name):
+    run, codec = config.load(RunConfig, "presets", name), config.load(RunConfig, "presets", "doom-maze-vq-small")
+    assert run.predictor.tokenizer.checkpoint == codec.name
+    assert run.predictor.tokenizer.codec == codec.predictor.codec
+    assert run.recipe == codec.recipe
+    with torch.device("meta"):
+        predictor = run.predictor.build(run.recipe.format)
+    assert sum(4 * tensor.numel() for tensor in predictor.state_dict().values()) < 7e6, "bytes that are shipped"
 
 
 @pytest.mark.parametrize("name", config.shipped("recipes"))

@@ -5,6 +5,7 @@ Their causal losses hold a constant, which ours leave out: what they add for wha
 labels that are taken as logits. TECO is compared with the time mask on the time axis ("fixed"), as it was meant.
 """
 
+import dataclasses
 import math
 import re
 
@@ -16,6 +17,7 @@ from videopred.clip import Clip, Format
 from videopred.codecs.resnet import ResNetCodecConfig
 from videopred.codecs.vqgan import VQGANConfig
 from videopred.dynamics.convs5 import ConvS5Config
+from videopred.predictors import masking
 from videopred.predictors.actions import ActionsConfig
 from videopred.predictors.frozen import FrozenConfig
 from videopred.predictors.maskgit import MaskGitConfig, mask_ratio, part_sizes
@@ -183,7 +185,7 @@ def last_states(gold, memory: tuple) -> None:
 
 
 @pytest.mark.golden(takes=lambda gold: {"vq_table", "encoder_out", "param/layers.0.ssm.B_re"} <= set(gold.arrays))
-def test_token_model(gold):
+def test_token_model(gold, monkeypatch):
     causal = "nocausal" not in gold.path.stem and "causal" in gold.path.stem
     config = TokenConfig(**parts(gold, gold["tokens"].shape[2], gold["encoder_out"].shape[2], causal))
     model, clip = build(config, gold), clip_of(gold, dropped=False)
@@ -200,7 +202,13 @@ def test_token_model(gold):
         gold.check("recon_logits_nomask", torch.cat(logits, 1))
         last_states(gold, memory)
         hidden, logits = [], []
-    loss, _, _ = model(clip_of(gold, dropped=causal))
+    dropping = {}
+    if "draw/idxs" in gold:
+        frames = gold["draw/idxs"].clamp(max=clip.num_frames - 2).expand(len(clip.tokens), -1)
+        monkeypatch.setattr(masking, "picked", lambda keys, drop_loss: frames)
+        model.config = dataclasses.replace(config, drop_loss=0.5)
+        dropping["noise"] = torch.zeros(*clip.tokens.shape[:2], *model.noise_shape())
+    loss, _, _ = model(clip_of(gold, dropped="draw/drop" in gold), **dropping)
     offset = constant(smoothed(config.tokenizer.codec.num_codes, config.smoothing)) * clip.tokens[0, 0].numel()
     gold.check("out/loss", loss + (offset if causal else 0))
     loss.backward()
@@ -278,7 +286,7 @@ def test_teco_losses(gold, monkeypatch):
     for name in "commitment", "codebook":
         gold.check(f"{out}/{name}_loss", metrics[name])
     loss.backward()
-    check_gradients(gold, model, "grad_fixed/")
+    check_gradients(gold, model, "grad_fixed/" if causal else "grad/")
 
 
 def model_is_causal(gold) -> bool:

@@ -38,6 +38,9 @@ def test_a_token_hears_every_other_but_not_its_masked_self(prior):
 def test_another_grid_is_refused(prior):
     with pytest.raises(ValueError, match=r"tokens of \(3, 2\): this prior has learned a grid of \(2, 3\)"):
         prior(torch.zeros(1, 3, 2, dtype=torch.int64), features(1))
+    places = torch.tensor([[4, 0]])
+    tokens, known = torch.zeros(1, *GRID, dtype=torch.int64), features(1)
+    torch.testing.assert_close(prior(tokens, known, places)[0], prior(tokens, known).flatten(1, 2)[0, [4, 0]])
     with pytest.raises(ValueError, match=r"features of \(3, 2\)"):
         prior.sample(features(1).mT, torch.randn(1, *prior.noise_shape()))
 
@@ -53,10 +56,10 @@ def test_calls_are_counted(prior):
     assert many.build(4, 2, (2, 2)).calls == 4, "no call without a token to draw"
 
 
-def test_draft_and_revise_mask_what_they_draw_and_nothing_else(prior, monkeypatch):
+def test_draft_and_revise_mask_what_they_draw_and_nothing_else(prior):
     """In the draft each token is masked until it is drawn; a revision masks its part alone; each pass draws all."""
-    seen, hidden = [], prior._hidden
-    monkeypatch.setattr(prior, "_hidden", lambda tokens, known: (seen.append(tokens.clone()), hidden(tokens, known))[1])
+    seen = []
+    prior.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].flatten(1)))
     drawn = prior.sample(features(3), torch.randn(3, *prior.noise_shape(), dtype=torch.float64))
     masked = [(tokens < 0).sum(1).tolist() for tokens in seen]
     assert masked == [[6] * 3, [4] * 3, [2] * 3] + [[3] * 3] * 4

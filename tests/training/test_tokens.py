@@ -2,12 +2,15 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 
-from videopred import checkpoint, config, saved
+from videopred import checkpoint, cli, config, saved, tokenizer
 from videopred.clip import Clip, stack
 from videopred.evaluation import Protocol, evaluate
+from videopred.making.encode import encode
+from videopred.metrics.diversity import DiversityConfig
 from videopred.metrics.psnr import PSNRConfig
 from videopred.rollout import noise_for, rollout
 from videopred.training import RunConfig
@@ -106,11 +109,19 @@ def test_a_run_holds_its_codec_and_needs_no_other(kind, preset, codec, go, outco
     assert loaded.config["predictor"]["tokenizer"]["hash"] == saved.digest(saved.resolve(str(codec)))
     assert not any(name.startswith("tokenizer") for name, _ in loaded.predictor.named_parameters())
     protocol = Protocol(
-        name="two", recipe=loaded.recipe, num_clips=2, context=2, horizon=3, samples=2, metrics=(PSNRConfig(),)
+        name="two",
+        recipe=loaded.recipe,
+        num_clips=2,
+        context=2,
+        horizon=3,
+        samples=2,
+        metrics=(PSNRConfig(), DiversityConfig()),
     )
     together, alone = (evaluate(loaded.predictor, protocol, batch_size=size) for size in (2, 1))
     row = together.data["rows"][0]
     assert row["samples"] == 2 and row["metrics"]["psnr"]["best_of"]["mean"] >= row["metrics"]["psnr"]["mean"]
+    assert row["metrics"]["diversity"]["mean"] > 0
+    assert "ask for --samples 2" in together.data["rows"][1]["metrics"]["diversity"]["reason"]
     one_by_one = alone.data["rows"][0]["metrics"]["psnr"]["per_clip"]
     assert row["metrics"]["psnr"]["per_clip"] == pytest.approx(one_by_one, rel=1e-4)  # a pixel may round otherwise
 
@@ -153,6 +164,25 @@ def test_tokens_are_as_good_as_their_frames(preset):
         predictor(Clip(tokens=wrong.sub(wrong.min()).index_fill(1, torch.tensor([1]), 8)), noise=noise)
     with pytest.raises(ValueError, match=r"grid of \(8, 4\): this model's codec gives \(8, 8\)"):
         predictor(Clip(tokens=wrong[..., :4]), noise=noise)
+
+
+def test_trained_on_tokens_it_is_shown_and_scored_on_their_frames(preset, codec, tmp_path, capsys, monkeypatch):
+    """By the command line: encode, train with validation, roll out."""
+    monkeypatch.chdir(tmp_path)
+    original = preset("token").recipe
+    tokens = encode(original, tokenizer.load(str(codec)), tmp_path / "tokens", num_clips=4, frames=8).folder
+    preset("token")  # writes the file
+    words = ["validate_every=2", "validation_clips=2", "context=2", "horizon=3", "steps=2"]
+    settings = [f"recipe={tokens / 'recipe.toml'}", *(f"training.{word}" for word in words)]
+    assert cli.main(["train", "token.toml", *settings, "--out", "run"]) == 0
+    assert (tmp_path / "run" / "strip_00000002.png").is_file()
+    assert cli.main(["rollout", "run", "--out", "out.npz", "--context", "2", "--horizon", "3", "--samples", "2"]) == 0
+    capsys.readouterr()
+    with np.load("out.npz") as made:
+        assert np.array_equal(made["real"][0], original.build("test", 5)[0].frames)
+    (tokens / "encoded.json").unlink()
+    assert cli.main(["rollout", "run", "--out", "out.npz"]) == 2
+    assert "give a recipe of frames" in capsys.readouterr().err
 
 
 def test_a_codec_that_does_not_fit_is_refused(preset, codec, tmp_path):

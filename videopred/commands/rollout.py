@@ -154,12 +154,13 @@ def _dataset(args: argparse.Namespace, loaded: Any, frames: int) -> Any:
     from videopred import config
     from videopred.data import Recipe
     from videopred.data.clip_file import ClipFile
+    from videopred.data.originals import frames_of
 
     format = loaded.predictor.format
     frames = min(frames, max(1, TRUTH_BYTES // (args.count * format.height * format.width * format.channels)))
     if args.clip is not None:
         return ClipFile(args.clip, format, frames)
-    recipe = loaded.recipe if args.recipe is None else config.load(Recipe, "recipes", args.recipe)  # type: ignore[arg-type]
+    recipe = frames_of(loaded.recipe if args.recipe is None else config.load(Recipe, "recipes", args.recipe))  # type: ignore[arg-type]
     has, takes = (f"{f.height} x {f.width} x {f.channels}" for f in (recipe.format, format))
     if has != takes:
         raise ValueError(

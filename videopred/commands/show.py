@@ -31,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     _print(("part", "parameters", "FLOPs per frame"), {part: (counts[part], flops[part]) for part in counts | flops})
     print("#")
     _print((f"state of one clip after {FRAMES + 1} frames", "bytes"), {name: (size,) for name, size in states.items()})
+    if prior := getattr(predictor, "prior", None):
+        print(f"#\n# calls of the prior per frame: {prior.calls}")
     return 0
 
 

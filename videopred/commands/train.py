@@ -59,6 +59,7 @@ def validation(preset: Any, folder: Path) -> Any:
     import numpy as np
 
     from videopred import config
+    from videopred.data.originals import frames_of
     from videopred.data.strip import strip
     from videopred.data.writer import PictureWriter
     from videopred.evaluation import Protocol, evaluate
@@ -66,8 +67,8 @@ def validation(preset: Any, folder: Path) -> Any:
     from videopred.metrics.psnr import PSNRConfig
     from videopred.metrics.ssim import SSIMConfig
 
-    settings = preset.training
-    clips = len(preset.recipe.build("test", settings.context + settings.horizon))
+    settings, recipe = preset.training, frames_of(preset.recipe)
+    clips = len(recipe.build("test", settings.context + settings.horizon))
     if settings.validation_clips > clips:
         raise config.ConfigError(
             f"training.validation_clips = {settings.validation_clips}: the test split has {clips} clips; "
@@ -75,7 +76,7 @@ def validation(preset: Any, folder: Path) -> Any:
         )
     protocol = Protocol(
         name="validation",
-        recipe=preset.recipe,
+        recipe=recipe,
         first_clip=clips - settings.validation_clips,  # protocols take the first ones
         num_clips=settings.validation_clips,
         context=settings.context,

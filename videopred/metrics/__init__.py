@@ -26,6 +26,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from videopred.metrics.diversity import DiversityConfig
 from videopred.metrics.efficientnet import FrechetEfficientNetConfig
 from videopred.metrics.fvd import FVDConfig
 from videopred.metrics.intensity import EnergyConfig, InkConfig
@@ -48,6 +49,7 @@ Metric = (
     | SumOfAbsolutesConfig
     | InkConfig
     | EnergyConfig
+    | DiversityConfig
 )
 
 
@@ -68,6 +70,7 @@ class Accumulator(Protocol):
 
 __all__ = [
     "Accumulator",
+    "DiversityConfig",
     "EnergyConfig",
     "FVDConfig",
     "FrechetEfficientNetConfig",

@@ -103,20 +103,25 @@ class MaskGit(nn.Module):
         """Of one frame: for the draft and each revision an order of the tokens, and a number that draws each."""
         return 1 + self.config.revisions, 2, self.length
 
-    def forward(self, tokens: Tensor, features: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, features: Tensor, places: Tensor | None = None) -> Tensor:
+        """With `places` (n, k), counted along rows, the logits of these tokens alone, (n, k, num_codes)."""
         self._require_grid(tokens, features)
-        return self._logits(self._hidden(tokens.flatten(1), features)).unflatten(1, self.grid)
+        z = self._embed(tokens.flatten(1), features)
+        for block in self.blocks:
+            z = block(z)
+        z = z if places is None else z.gather(1, places[..., None].expand(-1, -1, z.shape[-1]))
+        z = self.norm(activate(self.fc_out(z), "gelu"))
+        words = self.head_norm(activate(self.head(z), "gelu"))
+        logits = nn.functional.linear(words, self.table[: self.num_codes], self.bias)
+        return logits.unflatten(1, self.grid) if places is None else logits
 
     def sample(self, features: Tensor, noise: Tensor) -> Tensor:
         """Codes (n, h, w) of frames with features (n, d, h, w), by draft and revise; noise (n, *noise_shape())."""
         tokens = torch.full((len(features), self.length), -1, device=features.device)
-        self._require_grid(tokens.unflatten(1, self.grid), features)
         for places, chance in self._steps(noise):
             tokens = tokens.scatter(1, places, -1)
-            hidden = self._hidden(tokens, features)
-            asked = hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))
-            drawn = choose(self._logits(asked), chance, self.config.temperature)
-            tokens = tokens.scatter(1, places, drawn)
+            logits = self(tokens.unflatten(1, self.grid), features, places)
+            tokens = tokens.scatter(1, places, choose(logits, chance, self.config.temperature))
         return tokens.unflatten(1, self.grid)
 
     def mask(self, share: Tensor, order: Tensor) -> Tensor:
@@ -140,20 +145,12 @@ class MaskGit(nn.Module):
         ends = itertools.accumulate(part_sizes(self.length, steps))
         return [slice(end - size, end) for end, size in zip(ends, part_sizes(self.length, steps)) if size]
 
-    def _hidden(self, tokens: Tensor, features: Tensor) -> Tensor:
+    def _embed(self, tokens: Tensor, features: Tensor) -> Tensor:
         """(n, h w), (n, d, h, w) -> (n, h w, token_width)."""
         vectors = self.table[torch.where(tokens < 0, self.num_codes, tokens)]
         z = self.fc_in(torch.cat([vectors.to(features.dtype), features.flatten(2).mT], -1))
-        z = z + torch.cat([self.rows.repeat_interleave(self.grid[1], 0), self.columns.repeat(self.grid[0], 1)], -1).to(
-            z.dtype
-        )
-        for block in self.blocks:
-            z = block(z)
-        return self.norm(activate(self.fc_out(z), "gelu"))
-
-    def _logits(self, hidden: Tensor) -> Tensor:
-        words = self.head_norm(activate(self.head(hidden), "gelu"))
-        return nn.functional.linear(words, self.table[: self.num_codes], self.bias)
+        rows, columns = self.rows.repeat_interleave(self.grid[1], 0), self.columns.repeat(self.grid[0], 1)
+        return z + torch.cat([rows, columns], -1).to(z.dtype)
 
     def _require_grid(self, tokens: Tensor, features: Tensor) -> None:
         for what, found in ("tokens", tokens.shape[-2:]), ("features", features.shape[-2:]):
