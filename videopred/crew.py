@@ -26,16 +26,21 @@ class WorkerDied(Exception):
     exit_code = 3
 
 
-def work(do: Callable[[Part], Iterable[T]], parts: Sequence[Part], workers: int) -> Generator[T]:
+def work(
+    do: Callable[[Part], Iterable[T]], parts: Sequence[Part], workers: int, *, start: str | None = None
+) -> Generator[T]:
     """What `do` yields for every one of `parts`, as it comes; worker k of n takes parts k, k + n, k + 2n ...
+
+    start : how processes start, as in `multiprocessing` ("spawn" where torch runs: its threads do not survive a fork)
 
     Raises what a worker raises (RuntimeError, with the trace, for what was nobody's mistake but ours), WorkerDied.
     """
     crew: dict[Connection, Any] = {}
+    context: Any = multiprocessing.get_context(start)
     try:
         for k in range(min(workers, len(parts))):
-            ours, theirs = multiprocessing.Pipe(duplex=False)
-            crew[ours] = multiprocessing.Process(target=_work, args=(do, parts[k::workers], theirs), daemon=True)
+            ours, theirs = context.Pipe(duplex=False)
+            crew[ours] = context.Process(target=_work, args=(do, parts[k::workers], theirs), daemon=True)
             crew[ours].start()
             theirs.close()  # the worker has it, and when the worker ends it is closed
         waiting = set(crew)
