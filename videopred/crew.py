@@ -40,8 +40,9 @@ def work(
     try:
         for k in range(min(workers, len(parts))):
             ours, theirs = context.Pipe(duplex=False)
-            crew[ours] = context.Process(target=_work, args=(do, parts[k::workers], theirs), daemon=True)
-            crew[ours].start()
+            process = context.Process(target=_work, args=(do, parts[k::workers], theirs), daemon=True)
+            process.start()
+            crew[ours] = process
             theirs.close()  # the worker has it, and when the worker ends it is closed
         waiting = set(crew)
         while waiting:
@@ -74,6 +75,7 @@ def _work(do: Callable[[Part], Iterable[T]], parts: Sequence[Part], connection: 
                 if not asked.is_alive():
                     return
                 connection.send(("did", value))
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing is left but to end, in order
         connection.send(("done", None))
     except KeyboardInterrupt:  # an engine that hears SIGTERM in our place says it so
         return

@@ -80,8 +80,11 @@ def test_a_short_run_does_not_replace_a_whole_one(model, tmp_path, capsys):
 def test_interrupted(model, tmp_path, capsys):
     model.interrupt = True
     assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json"]) == 130
-    assert "interrupted; no result was written" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+    assert "interrupted; the same command goes on" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.parts", "mine.toml"]
+    model.interrupt = False
+    assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.json", "here.npz", "mine.toml"]
 
 
 @pytest.mark.parametrize(

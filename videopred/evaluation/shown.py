@@ -4,12 +4,12 @@ import dataclasses
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from videopred.clip import stack
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.report import Shown, choice
-from videopred.evaluation.rows import ModelRow
+from videopred.evaluation.rows import ModelRow, finish
+from videopred.evaluation.timing import Stopwatch
 from videopred.metrics import PSNRConfig
 
 
@@ -28,10 +28,12 @@ def shown(predictor, protocol: Protocol, result: dict[str, Any]) -> list[Shown]:
     predictor.eval()
     try:
         for title, name in wanted.items():
-            row = ModelRow(predictor, dataclasses.replace(protocol, metrics=(PSNRConfig(),)), device, "shown")
+            row = ModelRow(
+                predictor, dataclasses.replace(protocol, metrics=(PSNRConfig(),)), "shown", Stopwatch(device)
+            )
             batch = stack([found[name]])
             truth = protocol.truth(batch).to(device)
-            fake = row.take(batch.to(device), truth, 0, tqdm(disable=True))
+            fake = finish(row.take(batch.to(device), truth, 0))
             whole = torch.cat([truth[:, : protocol.context], fake], 1)
             clips.append(Shown(title, truth[0].cpu().numpy(), whole[0].cpu().numpy(), protocol.context))
     finally:

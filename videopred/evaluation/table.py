@@ -49,7 +49,7 @@ def blocks(
 
     Raises ValueError if the results are of more than one protocol, unless `across_protocols`.
     """
-    found: dict[str, Block] = {}
+    found: dict[tuple[str, str], Block] = {}
     for result, told in zip(results, _names(results, labels), strict=True):
         own, *others = result["rows"]
         models = [own, *(row for row in others if row.get("role") == "shuffled actions")]
@@ -57,10 +57,8 @@ def blocks(
         models = [row | {"name": told + row["name"].removeprefix(own["name"])} for row in models]
         devices = [result["environment"]["device"]] * len(models)
         empty = Block(result["protocol"], [], trivial, [])
-        block = found.setdefault(result["protocol"]["hash"], empty)
-        found[result["protocol"]["hash"]] = replace(
-            block, models=[*block.models, *models], devices=[*block.devices, *devices]
-        )
+        block = found.setdefault(ground(result), empty)
+        found[ground(result)] = replace(block, models=[*block.models, *models], devices=[*block.devices, *devices])
     if len(found) > 1 and not across_protocols:
         first, second, *_ = (block.protocol for block in found.values())
         differing = [line for line in config.difference(first, second) if not line.startswith(("name:", "hash:"))]
@@ -71,9 +69,17 @@ def blocks(
     return list(found.values())
 
 
+def ground(result: dict[str, Any]) -> tuple[str, str]:
+    """What two results must have alike to share a table: the protocol's hash, and that of the true clips.
+
+    The second is "" in files of older versions, whose first one holds the name of the data's folder.
+    """
+    return result["protocol"]["hash"], result["protocol"].get("data", "")
+
+
 def _names(results: Sequence[dict[str, Any]], labels: Sequence[str]) -> list[str]:
     """What each result's model is called in its block: never as another row is, or one would hide the other."""
-    own = [(result["protocol"]["hash"], result["rows"][0]["name"]) for result in results]
+    own = [(ground(result), result["rows"][0]["name"]) for result in results]
     taken = {(key, row["name"]) for result, (key, _) in zip(results, own, strict=True) for row in result["rows"][1:]}
     found = []
     for i, (key, name) in enumerate(own):
