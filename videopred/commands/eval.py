@@ -57,7 +57,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--save-clips", type=Path, metavar="DIR", help="also write what was scored: DIR/data_<i>.npz")
     parser.add_argument(
         "--format",
-        choices=["table", "markdown", "csv", "json"],
+        choices=["table", "markdown", "latex", "csv", "json"],
         default="table",
         help="of what is printed (default table)",
     )

@@ -18,7 +18,16 @@ def add(subparsers: Any) -> None:
         "results", nargs="+", type=Path, metavar="RESULT.json", help="files that `videopred eval` wrote"
     )
     parser.add_argument(
-        "--format", choices=["table", "markdown", "csv", "json"], default="table", help="default: table"
+        "--format",
+        choices=["table", "markdown", "latex", "csv", "json"],
+        default="table",
+        help="default: table; markdown and latex print the best of each column in bold",
+    )
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="ROW",
+        help="also compare every row with this one clip by clip: difference and 95 %% interval (paired bootstrap)",
     )
     parser.add_argument("--report", type=Path, metavar="FILE.html", help="also write one page: tables and curves")
     parser.add_argument("--across-protocols", action="store_true", help="one table for each protocol")
@@ -31,10 +40,11 @@ def run(args: argparse.Namespace) -> int:
     from videopred.evaluation.table import render
 
     results, names = [read(path) for path in args.results], labels(args.results)
-    print(render(results, args.format, names, across_protocols=args.across_protocols))
+    options = {"across_protocols": args.across_protocols, "against": args.against}
+    print(render(results, args.format, names, **options))
     if args.report is not None:
         require_writable(args.report)
-        text = report.page(results, names, across_protocols=args.across_protocols)
+        text = report.page(results, names, **options)
         write(args.report, lambda file: file.write(text.encode()))
     return 0
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from videopred.evaluation import table
-from videopred.evaluation.cells import Table
+from videopred.evaluation.blocks import Block, blocks
+from videopred.evaluation.cells import Best, Table
+from videopred.evaluation.sections import notes, sections
 
 COLOURS = ("#3b82f6", "#f97316", "#10b981", "#a855f7", "#ef4444", "#84cc16", "#06b6d4", "#8b8b8b")
 WIDTH, HEIGHT, LEFT, BOTTOM = 640, 240, 56, 24  # of a plot, and of its margins
@@ -50,16 +51,16 @@ class Shown:
 
 
 def page(results: Sequence[dict[str, Any]], labels: Sequence[str] = (), clips: Sequence[Shown] = (), **options) -> str:
-    """The page of results as `table.blocks` takes them; `options` are its `across_protocols`."""
+    """The page of results as `blocks` takes them; `options` are its `across_protocols`."""
     parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>videopred report</title><style>{STYLE}</style>"]
     parts.append('<meta name=viewport content="width=device-width, initial-scale=1"><body><h1>videopred report</h1>')
-    for block in table.blocks(results, labels, **options):
+    for block in blocks(results, labels, **options):
         parts.append(f"<h2>{html.escape(block.description)}</h2>")
         parts += [_curves(block, metric) for metric in block.rows[0]["metrics"]]
         parts += [
-            f"<h3>{html.escape(title)}</h3><section>{_table(cells)}</section>" for title, cells in table.sections(block)
+            f"<h3>{html.escape(title)}</h3><section>{_table(cells)}</section>" for title, cells in sections(block)
         ]
-        parts += [f"<p>{html.escape(note)}</p>" for note in table.notes(block)]
+        parts += [f"<p>{html.escape(note)}</p>" for note in notes(block)]
     if clips:
         parts.append("<h2>Clips</h2><p>Truth left, prediction right; blue: context, orange: predicted.</p>")
         parts += [_figure(clip) for clip in clips]
@@ -88,13 +89,15 @@ def choice(result: dict[str, Any]) -> dict[str, str]:
 
 
 def _table(cells: Table) -> str:
-    head, *rows = [[html.escape(cell) for cell in row] for row in cells]
+    head, *rows = [
+        [f"<b>{html.escape(x)}</b>" if isinstance(x, Best) else html.escape(x) for x in row] for row in cells
+    ]
     lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
     top = "".join(f"<th>{cell}</th>" for cell in head)
     return f"<table><tr>{top}</tr>{''.join(lines)}</table>"
 
 
-def _curves(block: table.Block, metric: str) -> str:
+def _curves(block: Block, metric: str) -> str:
     """A plot of all rows over the horizon, with bands of one standard error; "" where there is nothing to plot."""
     entries = {row["name"]: row["metrics"][metric] for row in block.rows}
     lines = {name: _floats(entry["per_frame"]) for name, entry in entries.items() if entry.get("per_frame")}
