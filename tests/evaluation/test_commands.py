@@ -117,7 +117,7 @@ def test_table(model, tmp_path, capsys):
     assert cli.main(["table", "one.json", "two.json", "--format", "markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert (
-        sum(line.startswith("| one |") for line in lines) == 3
+        sum(line.startswith("| one |") for line in lines) == 4
         and sum(line.startswith("| blank |") for line in lines) == 2
     )
     assert cli.main(["table", "one.json", "fewer.json"]) == 2
@@ -145,7 +145,7 @@ def test_table_of_files_of_one_name(model, capsys):
     assert cli.main(["table", "a/result.json", "b/result.json", "b/result.json"]) == 0
     out = capsys.readouterr().out
     for name in ("one [a/result.json]  ", "one [b/result.json]  ", "one [b/result.json] [2]  "):
-        assert out.count(f"\n{name}") == 3  # two metrics and the costs
+        assert out.count(f"\n{name}") == 4  # two metrics, costs and time
 
 
 def test_the_same_arithmetic_whatever_the_caller_set(model, tmp_path):
