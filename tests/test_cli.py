@@ -34,6 +34,15 @@ def test_answers_without_importing_torch(words):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_name_that_is_not_text_is_printed_all_the_same(tmp_path):
+    """A strict stdout, as Python makes one for a UTF-8 locale, refuses the bytes of such a name."""
+    code = "import sys; from videopred import cli, commands; import videopred.commands.list as l\n"
+    code += "l.run = lambda args: print('a\\udcff.mp4') or 0\nsys.exit(cli.main(['list', 'presets']))"
+    strict = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=strict)
+    assert (done.returncode, done.stdout) == (0, "a\\udcff.mp4\n"), done.stderr
+
+
 def test_help_names_every_command():
     text = run("--help").stdout
     assert all(f"\n    {command} " in text for command in cli.COMMANDS)

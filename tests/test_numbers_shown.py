@@ -1,7 +1,7 @@
 """The numbers that our pages show of models are those of the result files that they link to.
 
 A table belongs to the result file that was linked last before it. Tables over windows of frames and those of the
-revisit test are read as `METRIC, ROW`; of sentences, those about costs; of what was aimed at and reached, the rows below.
+revisit test are read as `METRIC, ROW`; of sentences, those about costs; of what was aimed at and reached, what is below.
 """
 
 import json

@@ -10,6 +10,7 @@ import argparse
 import dis
 import errno
 import importlib
+import io
 import os
 import select
 import shlex
@@ -63,6 +64,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line and gives its exit status."""
     argv = sys.argv[1:] if argv is None else argv
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be text; stderr is as lenient already
+        sys.stdout.reconfigure(errors="backslashreplace")
     before = _hear_termination()
     try:
         args = parse(argv)

@@ -189,7 +189,7 @@ def test_two_at_once_are_refused(recorder, start, monkeypatch):
     monkeypatch.setenv("FAKE_SECONDS", "0.05")
     process = start(*COMMAND, "--workers", 1)
     wait_for(lambda: clips("clips") >= 1)
-    with pytest.raises(ConfigError, match="another process makes clips there"):
+    with pytest.raises(ConfigError, match="another process makes clips in this folder"):
         make(plan_for("maze.toml"), 1)
     os.kill(process, signal.SIGTERM)
     os.waitpid(process, 0)

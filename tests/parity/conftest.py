@@ -94,6 +94,31 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.line(f"{name:<36} {file.summary()}")
 
 
+@pytest.fixture
+def ways():
+    """The ways to cut a clip of so many frames: whole, in uneven chunks, frame by frame."""
+
+    def of(length: int) -> list[list[int]]:
+        first = max(1, length // 3)
+        return [[length], [first, length - first] if length > first else [length], [1] * length]
+
+    return of
+
+
+@pytest.fixture
+def in_pieces():
+    """A layer over (b, t, ...) cut in pieces along time, the state carried from one to the next."""
+
+    def of(layer, x: torch.Tensor, state, sizes: list[int]):
+        outputs = []
+        for piece in x.split(sizes, 1):
+            y, state = layer(piece, state)
+            outputs.append(y)
+        return torch.cat(outputs, 1), state
+
+    return of
+
+
 @pytest.fixture(params=found())
 def known_file(request) -> Golden:
     """Any file that some collected check takes; the others are skipped by name."""

@@ -20,22 +20,8 @@ def sequence(ours: Tensor) -> Tensor:
     return ours.permute(1, 0, 3, 4, 2)
 
 
-def in_pieces(layer, x: Tensor, state, sizes: list[int]):
-    outputs = []
-    for piece in x.split(sizes, 1):
-        y, state = layer(piece, state)
-        outputs.append(y)
-    return torch.cat(outputs, 1), state
-
-
-def ways(length: int) -> list[list[int]]:
-    """Whole, in uneven chunks, frame by frame."""
-    first = max(1, length // 3)
-    return [[length], [first, length - first] if length > first else [length], [1] * length]
-
-
 @pytest.mark.golden(takes=lambda gold: {"weight", "u", "c0", "h0", "cL"} <= set(gold.arrays))
-def test_convlstm(gold):
+def test_convlstm(gold, ways, in_pieces):
     """Values, last state and gradients; `layer_y` is the same layer from the same state, with its skip and norm."""
     width, kernel_size = gold["u"].shape[-1], gold["weight"].shape[-1]
     config = ConvLSTMConfig(kernel_size=kernel_size)
@@ -63,7 +49,7 @@ def test_convlstm(gold):
 
 
 @pytest.mark.golden(takes=lambda gold: {"B_re", "D", "gate.weight", "u"} <= set(gold.arrays))
-def test_s5(gold):
+def test_s5(gold, ways, in_pieces):
     """The whole layer with its skip and norm, from a zero state: one token (l, u) per frame, a map of one pixel."""
     p, width = gold["B_re"].shape
     clip = gold.option("clip_eigs", "clip" in gold.path.stem)

@@ -25,6 +25,7 @@ PIXEL = PixelConfig(codec=CODEC, stack=STACK, actions=ActionsConfig(width=2))
 CASES = {
     "pixel": PIXEL,
     "pixel-flow": dataclasses.replace(PIXEL, head=FlowConfig(reach=2.0)),
+    "pixel-flow-mean": dataclasses.replace(PIXEL, head=FlowConfig(reach=2.0, keep_mean=True)),
     "pixel-transport": dataclasses.replace(PIXEL, head=TransportConfig(radius=1), moments_weight=0.1),
     "simvp": SimVPConfig(num_frames=2, codec=CODEC, features=6, width=8, depth=2, spatial=ConvNeXtConfig(ratio=1)),
     "pixel-paper": dataclasses.replace(PIXEL, reduction="paper", stack=dataclasses.replace(STACK, norm="pre")),

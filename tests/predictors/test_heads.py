@@ -155,3 +155,10 @@ def test_a_flow_of_another_reach_is_refused():
     for reach in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="reach"):
             FlowConfig(reach=reach)
+
+
+def test_a_flow_lets_the_mean_of_frames_through():
+    head, newest, mean = FlowConfig(keep_mean=True).build(3, FEATURES, STRIDE), frame(3), frame(3)
+    painted = torch.zeros(2, head.outputs, 8, 10)
+    painted[:, 2 * head.num_flows + head.num_flows] = 100  # the mask after those of the flows
+    assert torch.equal(head(torch.zeros(2, FEATURES, 4, 5), painted, newest, mean), mean)

@@ -8,6 +8,7 @@ import torch
 from videopred.clip import Clip, Format
 from videopred.codecs.resnet import ResNetCodecConfig
 from videopred.dynamics.convs5 import ConvS5Config
+from videopred.metrics.ssim import ssim
 from videopred.predictors.pixel import PixelConfig
 from videopred.predictors.stack import StackConfig
 from videopred.spatial.half_glu import HalfGLUConfig
@@ -51,6 +52,30 @@ def test_moments_are_relative_errors_of_intensity_and_its_square():
     loss, metrics, _ = predictor(whole)
     torch.testing.assert_close(metrics["moments"], want)
     torch.testing.assert_close(loss, 0.3 * metrics["l1"] + 0.7 * metrics["l2"] + 2 * want)
+
+
+def test_ssim_is_that_of_the_metric_at_every_second_place():
+    config = dataclasses.replace(SMALL, ssim_weight=0.5)
+    predictor, whole = config.build(Format(channels=3, height=14, width=18)), Clip(frames=torch.rand(2, 4, 3, 14, 18))
+    predicted = predictor.reconstruct(whole)[0]
+    places = [
+        [ssim(*(window(x, row, column) for x in (predicted, whole.frames[:, 1:]))) for column in range(0, 8, 2)]
+        for row in range(0, 4, 2)
+    ]
+    want = torch.stack([torch.stack(row) for row in places]).mean()
+    loss, metrics, _ = predictor(whole)
+    torch.testing.assert_close(metrics["ssim"].double(), want, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(loss, 0.3 * metrics["l1"] + 0.7 * metrics["l2"] + 0.5 * (1 - metrics["ssim"]))
+
+
+def window(frames: torch.Tensor, row: int, column: int) -> torch.Tensor:
+    """One place of the metric's 11 x 11 window, as frames of their own (b, t, 11, 11, c) in [0, 1]."""
+    return (frames[..., row : row + 11, column : column + 11].detach().movedim(2, -1).double() + 1) / 2
+
+
+def test_ssim_needs_frames_as_large_as_its_window():
+    with pytest.raises(ValueError, match=r"ssim_weight = 0\.5: SSIM needs frames of at least 11 x 11"):
+        dataclasses.replace(SMALL, ssim_weight=0.5).build(FORMAT)
 
 
 def test_moments_of_black_frames_are_finite():

@@ -1,6 +1,7 @@
 """When the machine or the training gives out, what was saved stays, and one line says where it is."""
 
 import errno
+import fcntl
 import os
 import resource
 import shutil
@@ -10,7 +11,8 @@ import pytest
 import torch
 
 from videopred.cli import status
-from videopred.training import checkpoint, folder, loop
+from videopred.data.hold import hold
+from videopred.training import checkpoint, loop
 from videopred.training.feeding import TeacherForcingConfig
 from videopred.training.log import Log
 from videopred.training.optimizer import OptimizerConfig
@@ -223,8 +225,8 @@ def test_a_disk_without_locks_does_not_stop_training(tmp_path, monkeypatch):
     def unknown(*args):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(folder.fcntl, "lockf", unknown)
-    with folder.own(tmp_path / "run"):
+    monkeypatch.setattr(fcntl, "lockf", unknown)
+    with hold(tmp_path / "run", "is training"):
         assert (tmp_path / "run").is_dir()
 
 

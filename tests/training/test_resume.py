@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from videopred import config
+from videopred.data.hold import hold
 from videopred.training import checkpoint, loop
 from videopred.training.feeding import TeacherForcingConfig
-from videopred.training.folder import claim, own
+from videopred.training.folder import claim
 
 # Everything that draws random numbers or keeps something from step to step.
 WORDS = """
@@ -200,7 +201,7 @@ def test_a_mistake_in_the_settings_leaves_no_folder(tiny, go, tmp_path):
 def test_one_process_at_a_time(tiny, go, tmp_path):
     code = "import fcntl, sys; file = open(sys.argv[1], 'a'); fcntl.lockf(file, fcntl.LOCK_EX)\n"
     code += "print('held', flush=True); input()"
-    with own(tmp_path):
+    with hold(tmp_path, "is training"):
         pass
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / ".lock")], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True)  # fmt: skip

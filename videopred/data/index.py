@@ -17,6 +17,7 @@ import zipfile
 from array import array
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -219,4 +220,10 @@ def _save(folder: Path, index: Index) -> None:
             with WholeFile(path) as file, open(file.temporary, "wb") as content:
                 np.savez(content, version=np.array(VERSION), **arrays)
             return
+    _tell_unsaved(folder)
+
+
+@cache
+def _tell_unsaved(folder: Path) -> None:
+    """Once, however often it is tried."""
     print(f"videopred: {folder}: its index could not be saved, so that next time it is made again", file=sys.stderr)

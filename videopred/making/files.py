@@ -1,10 +1,8 @@
 """The files that are made: where a clip lies, how it is written, and what says where they all came from."""
 
-import fcntl
 import json
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -83,22 +81,6 @@ def sweep(root: Path) -> None:
     for split in SPLITS:
         for path in (root / split).glob("*/.*.npz.*.tmp"):
             path.unlink(missing_ok=True)
-
-
-@contextmanager
-def own(root: Path) -> Iterator[None]:
-    """Makes the folder and holds it against other processes. Raises ConfigError if one has it, OSError."""
-    if root.exists() and not root.is_dir():
-        raise ConfigError(f"{root}: is a file; give a folder")
-    root.mkdir(parents=True, exist_ok=True)
-    with open(root / ".lock", "a") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            raise ConfigError(f"{root}: another process makes clips there; wait until it ends") from error
-        except OSError:
-            pass  # some network disks know no locks
-        yield
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from tqdm import tqdm
 
 from videopred import crew
+from videopred.data.hold import hold
 from videopred.data.split import SPLITS, Split
 from videopred.data.whole_file import DISK_FULL
 from videopred.making import files
@@ -55,7 +56,7 @@ def make(plan: Plan, workers: int | None = None) -> Made:
     and then leaves a folder that the same call completes.
     """
     source, counts, root = plan.source, plan.counts, plan.folder
-    with files.own(root), _hearing_sigterm():
+    with hold(root, "makes clips"), _hearing_sigterm():
         files.claim(root, source, files.versions(plan.engines))
         files.sweep(root)
         parts, wanted = _missing(root, counts), sum(counts.values())

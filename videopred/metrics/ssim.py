@@ -43,27 +43,33 @@ def ssim(predicted: Tensor, target: Tensor) -> Tensor:
     return per_frame(_ssim, predicted, target)
 
 
+def similarity(x: Tensor, y: Tensor, stride: int = 1) -> Tensor:
+    """SSIM (n,) of frames (n, c, h, w) in [0, 1], differentiable, in their dtype; at every `stride`-th place only."""
+    mx, my = _blur(x, stride), _blur(y, stride)
+    product, squares = mx * my, mx.square() + my.square()
+    covariance = _blur(x * y, stride) - product
+    variances = _blur(x * x + y * y, stride) - squares  # of x and y together
+    top = (2 * product + C1) * (2 * covariance + C2)
+    return (top / ((squares + C1) * (variances + C2))).mean((1, 2, 3))
+
+
 def _ssim(x: Tensor, y: Tensor) -> Tensor:
     """(n, h, w, c) in [0, 1] -> (n,)."""
     x, y = (frames.movedim(-1, 1).contiguous() for frames in (x, y))  # (n, c, h, w): rows for the matrix product
-    mx, my = _blur(x), _blur(y)
-    product, squares = mx * my, mx.square().add_(my.square())
-    covariance = _blur(x * y).sub_(product)
-    variances = _blur((x * x).add_(y * y)).sub_(squares)  # of x and y together
-    top = product.mul_(2).add_(C1).mul_(covariance.mul_(2).add_(C2))
-    return top.div_(squares.add_(C1).mul_(variances.add_(C2))).mean((1, 2, 3))
+    return similarity(x, y)
 
 
-def _blur(x: Tensor) -> Tensor:
-    rows, columns = (_band(size, x.device) for size in x.shape[-2:])
+def _blur(x: Tensor, stride: int) -> Tensor:
+    rows, columns = (_band(size, stride, x.dtype, x.device) for size in x.shape[-2:])
     return rows @ (x @ columns.T)
 
 
 @lru_cache(maxsize=16)
-def _band(size: int, device: torch.device) -> Tensor:
-    """(size - 10, size): row i holds the Gaussian window at columns i..i+10."""
+def _band(size: int, stride: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """(places, size): a row holds the Gaussian window at its place, at columns i..i+10 for i = 0, stride, ..."""
     window = torch.exp(-(torch.arange(WINDOW, dtype=torch.float64) - WINDOW // 2).square() / (2 * SIGMA**2))
     window = window / window.sum()
-    places = torch.arange(size)[None] - torch.arange(size - WINDOW + 1)[:, None]  # position within the window
+    starts = torch.arange(0, size - WINDOW + 1, stride)
+    places = torch.arange(size)[None] - starts[:, None]  # position within the window
     inside = (places >= 0) & (places < WINDOW)
-    return (window[places.clamp(0, WINDOW - 1)] * inside).to(device)
+    return (window[places.clamp(0, WINDOW - 1)] * inside).to(device, dtype)

@@ -1,9 +1,10 @@
-"""True frames of a clip, checked, and the loss of predicted ones: L1, L2 and moments."""
+"""True frames of a clip, checked, and the loss of predicted ones: L1, L2, moments and SSIM."""
 
 import torch
 from torch import Tensor
 
 from videopred.clip import Clip, Format
+from videopred.metrics.ssim import similarity
 
 
 def true_frames(clip: Clip, format: Format, dtype: torch.dtype) -> Tensor:
@@ -19,18 +20,24 @@ def true_frames(clip: Clip, format: Format, dtype: torch.dtype) -> Tensor:
 
 
 def frame_loss(
-    predicted: Tensor, true: Tensor, total: int, l1_weight: float, moments_weight: float
+    predicted: Tensor, true: Tensor, total: int, l1_weight: float, moments_weight: float, ssim_weight: float = 0.0
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss and metrics of frames (b, t, c, h, w), each a sum over frames divided by `total`.
 
-    The loss is w L1 + (1 - w) L2 + v moments, with w `l1_weight` and v `moments_weight`; metrics are "l1", "l2" and, if
-    it has a weight, "moments": the squared relative error of each frame's mean intensity and mean squared intensity.
+    The loss is w L1 + (1 - w) L2 + v moments + u (1 - SSIM), with w `l1_weight`, v `moments_weight`, u `ssim_weight`.
+    Metrics are "l1", "l2" and, if they have a weight, "moments": the squared relative error of each frame's mean
+    intensity and mean squared intensity; and "ssim", over every second place of its window in both directions.
     """
     l1, l2 = (size(predicted - true).mean((-3, -2, -1)).sum() / total for size in (torch.abs, torch.square))
     loss, metrics = l1_weight * l1 + (1 - l1_weight) * l2, {"l1": l1.detach(), "l2": l2.detach()}
     if moments_weight:
         moments = (_moments(predicted) / _moments(true) - 1).square().sum() / total
         loss, metrics["moments"] = loss + moments_weight * moments, moments.detach()
+    if ssim_weight:
+        x, y = (frames.flatten(0, 1).add(1).div(2) for frames in (predicted, true))
+        ssim = similarity(x, y.to(x.dtype), stride=2).sum() / total
+        share = predicted.shape[0] * predicted.shape[1] / total  # of 1, so that a perfect clip costs nothing
+        loss, metrics["ssim"] = loss + ssim_weight * (share - ssim), ssim.detach()
     return loss, metrics
 
 

@@ -7,11 +7,13 @@
 
     flow        each pixel says where it comes from: `num_flows` fields of displacements, read from the newest frame
                 between its pixels (appearance flow: Zhou et al., ECCV 2016; Liu et al., ICCV 2017). A mask per field
-                and a canvas as above. For motion of many pixels, as when a camera turns.
+                and a canvas as above. For motion of many pixels, as when a camera turns. With `keep_mean` a further
+                mask lets through the mean of all frames fed so far, which outlives what the newest has lost.
 
 Moving pixels keeps what a thing looks like; painting it anew each frame wears it away.
 
 A head's `outputs` are the channels the decoder must paint; forward(hidden, painted, newest) gives the frame in [-1, 1].
+A head whose `keep_mean` is true is handed the mean of the frames so far as well; the predictor carries it in its state.
 """
 
 import math
@@ -58,6 +60,7 @@ class FlowConfig:
     kind: Literal["flow"] = "flow"
     num_flows: int = 2
     reach: float = 8.0
+    keep_mean: bool = False
 
     def __post_init__(self):
         at_least(self, num_flows=1)
@@ -65,11 +68,13 @@ class FlowConfig:
             raise ValueError(f"reach = {self.reach}: must be above 0, and finite")
 
     def build(self, channels: int, features: int, stride: int) -> "Flow":
-        return Flow(channels, self.num_flows, self.reach)
+        return Flow(channels, self.num_flows, self.reach, self.keep_mean)
 
 
 class Direct(nn.Module):
     """hidden (n, d, h, w), painted (n, c, H, W), newest (n, c, H, W) -> (n, c, H, W)."""
+
+    keep_mean = False
 
     def __init__(self, channels: int):
         super().__init__()
@@ -81,6 +86,8 @@ class Direct(nn.Module):
 
 class Transport(nn.Module):
     """hidden (n, d, h, w), painted (n, outputs, H, W), newest (n, c, H, W) -> (n, c, H, W)."""
+
+    keep_mean = False
 
     def __init__(self, channels: int, features: int, stride: int, num_kernels: int, radius: int):
         super().__init__()
@@ -110,19 +117,22 @@ class Transport(nn.Module):
 
 
 class Flow(nn.Module):
-    """hidden (n, d, h, w), painted (n, outputs, H, W), newest (n, c, H, W) -> (n, c, H, W)."""
+    """hidden (n, d, h, w), painted (n, outputs, H, W), newest and mean (n, c, H, W) -> (n, c, H, W)."""
 
-    def __init__(self, channels: int, num_flows: int, reach: float):
+    def __init__(self, channels: int, num_flows: int, reach: float, keep_mean: bool):
         super().__init__()
-        self.num_flows, self.reach = num_flows, reach
-        self.outputs = 3 * num_flows + 1 + channels
+        self.num_flows, self.reach, self.keep_mean = num_flows, reach, keep_mean
+        self.num_sources = num_flows + 1 + keep_mean
+        self.outputs = 2 * num_flows + self.num_sources + channels
 
-    def forward(self, hidden: Tensor, painted: Tensor, newest: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, painted: Tensor, newest: Tensor, mean: Tensor | None = None) -> Tensor:
         painted, newest = at_least_float32(painted), at_least_float32(newest)
-        flows, masks, canvas = painted.split([2 * self.num_flows, self.num_flows + 1, newest.shape[1]], 1)
+        flows, masks, canvas = painted.split([2 * self.num_flows, self.num_sources, newest.shape[1]], 1)
         masks = masks.softmax(1).unsqueeze(2)  # n m 1 H W
         moved = self.move(self.reach * flows, newest)
-        return (masks[:, :-1] * moved).sum(1) + masks[:, -1] * canvas.tanh()
+        others = [] if mean is None else [mean]
+        sources = torch.cat([moved, torch.stack([*others, canvas.tanh()], 1)], 1)
+        return (masks * sources).sum(1)
 
     def move(self, flows: Tensor, newest: Tensor) -> Tensor:
         """The newest frame as each field moves it, (n, m, c, H, W); `flows` (n, (m 2), H, W) are x and y, in pixels.

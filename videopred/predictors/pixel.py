@@ -14,8 +14,10 @@ from videopred.clip import Clip, Format
 from videopred.codecs import Codec
 from videopred.codecs.resnet import ResNetCodecConfig
 from videopred.config import at_least, at_most
+from videopred.metrics.ssim import WINDOW
 from videopred.nn.conv import Conv
 from videopred.nn.norm import at_least_float32
+from videopred.nn.running_mean import running_mean
 from videopred.predictors.actions import ActionsConfig
 from videopred.predictors.frame_loss import frame_loss, true_frames
 from videopred.predictors.heads import DirectConfig, Head
@@ -26,11 +28,14 @@ State = tuple[Tensor, tuple | None]
 
 @dataclass(frozen=True)
 class PixelConfig:
-    """The loss is w L1 + (1 - w) L2 + v moments, with w `l1_weight` and v `moments_weight`.
+    """The loss is w L1 + (1 - w) L2 + v moments + u (1 - SSIM).
+
+    w, v, u are `l1_weight`, `moments_weight`, `ssim_weight`.
 
     "moments" is the squared relative error of each frame's mean intensity and mean squared intensity. Under uncertainty
     L2 wants the mean of all futures and L1 the median, which on a dark ground is nothing at all; this term asks that
-    what is there neither fades nor smears. (A smear keeps the first moment and loses the second.)
+    what is there neither fades nor smears. (A smear keeps the first moment and loses the second.) SSIM asks for
+    contrast and structure where L1 and L2 are content with a blur (Zhao et al., IEEE TCI 2017).
 
     `reduction` "mean" is the plain mean over pixels; "paper" sums over width and channels, as the paper's code does
     (so the loss, and with it the gradient, is width x channels times larger).
@@ -43,25 +48,34 @@ class PixelConfig:
     head: Head = field(default_factory=DirectConfig)
     l1_weight: float = 0.5
     moments_weight: float = 0.0
+    ssim_weight: float = 0.0
     reduction: Literal["mean", "paper"] = "mean"
 
     def __post_init__(self):
-        at_least(self, moments_weight=0)
-        at_most(self, moments_weight=1e6)
+        at_least(self, moments_weight=0, ssim_weight=0)
+        at_most(self, moments_weight=1e6, ssim_weight=1e6)
         if not 0 <= self.l1_weight <= 1:
             raise ValueError(f"l1_weight = {self.l1_weight}: must lie in 0..1")
 
     def build(self, format: Format) -> "PixelPredictor":
+        if self.ssim_weight and min(format.height, format.width) < WINDOW:
+            raise ValueError(
+                f"ssim_weight = {self.ssim_weight}: SSIM needs frames of at least {WINDOW} x {WINDOW} pixels, its "
+                f"window; these are {format.height} x {format.width}; set it to 0"
+            )
         return PixelPredictor(format, self)
 
 
 class PixelPredictor(nn.Module):
-    """The state is (newest frame (b, c, h, w), state of the stack or None where the stack has seen nothing yet)."""
+    """The state is (newest frame (b, c, h, w), memory: None where nothing but that frame was seen yet, else the stack's
+    state and, for a head that keeps the mean of frames, (mean (b, c, h, w), number of frames (b,))).
+    """
 
     def __init__(self, format: Format, config: PixelConfig):
         super().__init__()
         self.format = format
         self.l1_weight, self.moments_weight = config.l1_weight, config.moments_weight
+        self.ssim_weight = config.ssim_weight
         self.reduction = config.reduction
         width = config.stack.width
         self.head = config.head.build(format.channels, width, config.codec.stride)
@@ -71,7 +85,7 @@ class PixelPredictor(nn.Module):
         self.stack = config.stack.build()
 
     def forward(self, clip: Clip, state: State | None = None, inputs: Tensor | None = None, noise: None = None):
-        """Loss, metrics "l1" and "l2" (means over pixels) and "moments" (if it has a weight), state."""
+        """Loss, metrics "l1" and "l2" (means over pixels), "moments" and "ssim" (if they have a weight), state."""
         predicted, state = self.reconstruct(clip, state, inputs)
         return *self.compare(predicted, clip), state
 
@@ -83,7 +97,7 @@ class PixelPredictor(nn.Module):
             raise ValueError("a clip of 1 frame leaves nothing to predict; give clips of at least 2 frames")
         true = self._pixels(clip)[:, clip.num_frames - predicted.shape[1] :]
         total = len(true) * length  # all frames to predict, in this chunk and its sisters
-        loss, metrics = frame_loss(predicted, true, total, self.l1_weight, self.moments_weight)
+        loss, metrics = frame_loss(predicted, true, total, self.l1_weight, self.moments_weight, self.ssim_weight)
         if self.reduction == "paper":
             loss = loss * (self.format.width * self.format.channels)
         return loss, metrics
@@ -97,8 +111,12 @@ class PixelPredictor(nn.Module):
     def observe(self, clip: Clip, state: State | None = None) -> State:
         """The state after the frames of `clip`; the newest one waits in it."""
         seen, ids, newest = self._seen(clip, state, None)
-        before = None if state is None else state[1]
-        return newest, self.stack(self._latents(seen, ids), before)[1] if seen.shape[1] else before
+        memory = None if state is None else state[1]
+        if not seen.shape[1]:
+            return newest, memory
+        stack, mean = memory or (None, ())
+        _, stack = self.stack(self._latents(seen, ids), stack)
+        return newest, (stack, running_mean(seen, mean)[1] if self.head.keep_mean else ())
 
     def predict(self, state: State, action: Tensor | None = None, noise: None = None) -> tuple[Tensor, State]:
         """The next frame (b, c, h, w) in [-1, 1], under the action (b,) that leads to it."""
@@ -118,13 +136,17 @@ class PixelPredictor(nn.Module):
             return fed[:, :-1], ids[:, 1:], fed[:, -1]
         return torch.cat([state[0].unsqueeze(1), fed[:, :-1]], 1), ids, fed[:, -1]
 
-    def _next(self, frames: Tensor, ids: Tensor, state: tuple | None) -> tuple[Tensor, tuple | None]:
+    def _next(self, frames: Tensor, ids: Tensor, memory: tuple | None) -> tuple[Tensor, tuple | None]:
         if not frames.shape[1]:  # a first chunk of one frame, which waits
-            return frames, state
-        hidden, state = self.stack(self._latents(frames, ids), state)
-        painted = self.codec.decode(hidden)
-        predicted = self.head(hidden.flatten(0, 1), painted.flatten(0, 1), frames.flatten(0, 1))
-        return predicted.unflatten(0, frames.shape[:2]), state
+            return frames, memory
+        stack, mean = memory or (None, ())
+        hidden, stack = self.stack(self._latents(frames, ids), stack)
+        given = [hidden, self.codec.decode(hidden), frames]
+        if self.head.keep_mean:
+            means, mean = running_mean(frames, mean)
+            given.append(means)
+        predicted = self.head(*(x.flatten(0, 1) for x in given))
+        return predicted.unflatten(0, frames.shape[:2]), (stack, mean)
 
     def _latents(self, frames: Tensor, ids: Tensor) -> Tensor:
         latents = self.actions(self.codec.encode(frames), ids)

@@ -22,6 +22,7 @@ class TrainingConfig:
     predict (0: the raw weights do). `keep` is how many of the newest checkpoints stay, besides one every `keep_every`.
     `validate_every` steps a rollout of `validation_clips` test clips, `context` + `horizon` frames long, is scored and
     drawn. `threads` 0 leaves torch's own number; the number a run began with is recorded and used when it goes on.
+    `precision` "auto" is bfloat16 autocast where the hardware multiplies bfloat16, else float32.
     """
 
     steps: int
@@ -33,7 +34,7 @@ class TrainingConfig:
     accumulate: int = 1
     clip_gradient: float = 1.0
     action_dropout: float = 0.0
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
     ema: float = 0.0
     workers: int = 0
     threads: int = 0

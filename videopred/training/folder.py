@@ -1,36 +1,12 @@
-"""A run's folder belongs to one process at a time and to one configuration for ever."""
+"""A run's folder belongs to one configuration for ever."""
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from videopred import config
 from videopred.checkpoint import CONFIG, steps
 from videopred.training import RunConfig
 from videopred.training.checkpoint import replace_file
-
-
-@contextmanager
-def own(folder: Path) -> Iterator[None]:
-    """Makes the folder and holds it against other processes. Raises ConfigError if one has it, OSError.
-
-    The lock is the kernel's and ends with the process, however that ends: the file `.lock` by itself means nothing.
-    (A record lock, not `flock`: workers that outlive a killed process would go on holding that one.)
-    """
-    if folder.exists() and not folder.is_dir():
-        raise config.ConfigError(f"{folder}: is a file; give a folder to train in")
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "a") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            raise config.ConfigError(
-                f"{folder}: another process is training in this folder; wait until it ends, or give another --out"
-            ) from error
-        except OSError:
-            pass  # some network disks know no locks
-        yield
 
 
 def claim(folder: Path, run: RunConfig) -> str:

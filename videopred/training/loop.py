@@ -16,12 +16,14 @@ import torch
 from torch import nn
 
 from videopred.clip import Clip
+from videopred.data.hold import hold
 from videopred.data.loader import batches
 from videopred.training import RunConfig, TrainingConfig, checkpoint
 from videopred.training.ema import EMA
-from videopred.training.folder import claim, own
+from videopred.training.folder import claim
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
+from videopred.training.precision import autocasts
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
 # How torch says what is the machine's fault without an error class of its own.
@@ -73,7 +75,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     optimizer = settings.optimizer.build(predictor)
     average = EMA(predictor, settings.ema) if settings.ema else None
     dataset = run.recipe.build("train", settings.clip_frames)
-    with own(folder):
+    with hold(folder, "is training"):
         text = claim(folder, run)
         at = resume(folder, predictor, optimizer, average)
         reading = closing(_clips(dataset, settings, at.step, device))
@@ -135,7 +137,8 @@ def update(
     totals: dict[str, torch.Tensor] = {}
     for _ in range(settings.accumulate):
         clip = drop_actions(next(clips), settings.action_dropout, generator)
-        with torch.autocast(clip.content.device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
+        device = clip.content.device
+        with torch.autocast(device.type, torch.bfloat16, enabled=autocasts(settings.precision, device)):
             loss, metrics = settings.feeding.loss(predictor, clip, step / settings.steps, generator)
         (loss / settings.accumulate).backward()
         for name, value in {"loss": loss, **metrics}.items():
