@@ -1,7 +1,7 @@
 """The numbers that our pages show of models are those of the result files that they link to.
 
 A table belongs to the result file that was linked last before it. Tables over windows of frames and those of the
-revisit test are read as `METRIC, ROW`; of sentences, those about costs; of what was aimed at and reached, what is below.
+revisit test are read as `METRIC, ROW`; of sentences, those about costs; of what was aimed at and reached, kinds below.
 """
 
 import json
@@ -15,8 +15,8 @@ from videopred.evaluation import revisit
 from videopred.evaluation.cells import pair
 
 ROOT = Path(__file__).parents[1]
-PAGES = [page for page in (ROOT / "README.md", ROOT / "checkpoints/README.md") if page.is_file()]
-LINK = re.compile(r"\(((?:\.\./)?eval/results/[\w.-]+\.json)\)")
+PAGES = [page for page in (ROOT / name / "README.md" for name in ("", "checkpoints", "eval")) if page.is_file()]
+LINK = re.compile(r"\(((?:(?:\.\./)?eval/)?results/[\w.-]+\.json)\)")
 COST = "{parameters:,} parameters, {gflop:.3f} GFLOP per predicted frame, {step_ms:.0f} ms per step for a batch of "
 COST += "{batch_size} clips ({frames_per_second:.0f} frames/s)"
 
@@ -56,7 +56,7 @@ def expected(data, header: list[str], label: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_tables_of_scores(page):
-    shown = [(data, table) for data, table in tables(page) if table[0][1] in ("frame 1", "seen")]
+    shown = [(data, table) for data, table in tables(page) if table[0][1] in ("frame 1", "1-16", "seen")]
     for data, (header, *rows) in shown:
         for label, *cells in rows:
             assert cells == expected(data, header, label), f"{data['protocol']['name']}: {label}"
