@@ -119,7 +119,11 @@ def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path, list]:
         workers=args.workers,
         keep=kept_beside(out),
     )
-    clips = shown(loaded.predictor, protocol.shortened(args.clips, 1), result.data) if args.report is not None else []
+    clips = (
+        shown({loaded.name: loaded.predictor}, protocol.shortened(args.clips, 1), result.data)
+        if args.report is not None
+        else []
+    )
     return result, out, clips
 
 
