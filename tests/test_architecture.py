@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FLOORS = [
-    {"config", "clip", "allocator", "weights"},
+    {"config", "clip", "allocator", "weights", "crew"},
     {"nn", "saved"},
     {"spatial"},
     {"dynamics", "codecs", "data", "metrics"},

@@ -54,6 +54,7 @@ def model(monkeypatch, tmp_path):
         return Loaded(repeat, MovingMNISTConfig(), name, 5, "0123", {"recipe": {}})
 
     monkeypatch.setattr(checkpoint, "load", load)
+    monkeypatch.setattr(checkpoint, "load_either", load)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text(PROTOCOL)
     return repeat
@@ -80,8 +81,11 @@ def test_a_short_run_does_not_replace_a_whole_one(model, tmp_path, capsys):
 def test_interrupted(model, tmp_path, capsys):
     model.interrupt = True
     assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json"]) == 130
-    assert "interrupted; no result was written" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+    assert "interrupted; the same command goes on" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.parts", "mine.toml"]
+    model.interrupt = False
+    assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.json", "here.npz", "mine.toml"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_table(model, tmp_path, capsys):
     assert cli.main(["table", "one.json", "two.json", "--format", "markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert (
-        sum(line.startswith("| one |") for line in lines) == 3
+        sum(line.startswith("| one |") for line in lines) == 4
         and sum(line.startswith("| blank |") for line in lines) == 2
     )
     assert cli.main(["table", "one.json", "fewer.json"]) == 2
@@ -142,7 +146,7 @@ def test_table_of_files_of_one_name(model, capsys):
     assert cli.main(["table", "a/result.json", "b/result.json", "b/result.json"]) == 0
     out = capsys.readouterr().out
     for name in ("one [a/result.json]  ", "one [b/result.json]  ", "one [b/result.json] [2]  "):
-        assert out.count(f"\n{name}") == 3  # two metrics and the costs
+        assert out.count(f"\n{name}") == 4  # two metrics, costs and time
 
 
 def test_the_same_arithmetic_whatever_the_caller_set(model, tmp_path):

@@ -15,7 +15,7 @@ def test_what_is_written_is_what_was_measured(protocol, predictor, tmp_path):
     result = evaluate(predictor(p), p, checkpoint={"name": "slider", "hash": "abc", "step": 7, "config": {"a": 1}})
     path = result.save(tmp_path / "new" / "slider.json")
     data = read(path)
-    assert data == result.data and set(data) == {"protocol", "checkpoint", "environment", "rows"}
+    assert data == result.data and set(data) == {"protocol", "checkpoint", "environment", "seconds", "rows"}
     assert data["checkpoint"] == {"name": "slider", "hash": "abc", "step": 7, "config": {"a": 1}}
     assert data["rows"][0]["name"] == "slider"
     with np.load(path.with_suffix(".npz")) as arrays:

@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import re
 
+import numpy as np
 import pytest
 import torch
 
-from videopred.evaluation import evaluate, table
+from videopred.evaluation import blocks, bootstrap, evaluate, sections, table
 
 
 @pytest.fixture
@@ -37,10 +39,10 @@ def test_screen(results):
 
 def test_models_share_the_trivial_rows(results):
     text = table.render(results, "table")
-    assert [len(cells(text, name)) for name in ("good", "dim", "blank")] == [5, 5, 4]  # 4 metrics; models' costs too
+    assert [len(cells(text, name)) for name in ("good", "dim", "blank")] == [6, 6, 4]  # 4 metrics; models' costs, time
     assert len(cells(text, "over best trivial: good")) == 2  # ink and energy have no better way than 1
     same = table.render([results[0], results[0]], "table", ["one", "two"])
-    assert len(cells(same, "good [one]")) == len(cells(same, "good [two]")) == 5
+    assert len(cells(same, "good [one]")) == len(cells(same, "good [two]")) == 6
 
 
 def test_no_row_hides_another(results):
@@ -57,9 +59,9 @@ def test_no_row_hides_another(results):
             result | {"rows": [result["rows"][0] | {"name": name}, *result["rows"][1:]]}
             for result, name in zip(results, names, strict=True)
         ]
-        block = table.blocks(named, labels)[0]
+        block = blocks.blocks(named, labels)[0]
         assert [row["name"] for row in block.models] == want
-        shown = table._entries(block, "psnr")
+        shown = sections._entries(block, "psnr")
         assert len(shown) == 6 and [shown[name]["mean"] for name in want] == [good, dim]
 
 
@@ -84,8 +86,98 @@ def test_no_gain_over_rows_of_other_clips(results):
 def test_markdown(results):
     lines = table.render(results, "markdown").splitlines()
     psnr = lines.index("|  | frame 1 | 1-20 | 1-22 |")
-    assert lines[psnr + 1] == "|---|---|---|---|" and lines[psnr + 2].startswith("| good | 100.00 ± 0.00 |")
+    assert lines[psnr + 1] == "|---|---|---|---|" and lines[psnr + 2].startswith("| good | **100.00 ± 0.00** |")
     assert lines[0].startswith("**sliding (")
+
+
+def test_the_best_of_every_column_is_bold(results):
+    """Ties too; higher, lower or nearest to 1; not in a row that lacks clips, nor if there is only one."""
+    text = table.render(results, "markdown")
+    for metric, better in (("psnr", max), ("ssim", max), ("ink", lambda means: min(means, key=lambda x: abs(x - 1)))):
+        part = text.split(f"**{metric}")[1].split("\n\n**")[0]
+        means = {row["name"]: row["metrics"][metric]["mean"] for result in results for row in result["rows"]}
+        lines = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("| ")]
+        bold = {line[0] for line in lines if line[3:] and line[3].startswith("**")}
+        assert bold == {name for name, mean in means.items() if mean == better(means.values())}
+    lower = {"psnr": results[0]["rows"][0]["metrics"]["psnr"] | {"better": "lower"}}
+    rows = [row | {"metrics": {"psnr": row["metrics"]["psnr"] | {"better": "lower"}}} for row in results[1]["rows"]]
+    assert "| good | 100.00" in table.render(
+        [results[1] | {"rows": [rows[0] | {"name": "good", "metrics": lower}, *rows[1:]]}], "markdown"
+    )
+    few = results[1]["rows"][0] | {"clips": 4}
+    assert "| dim | **" not in table.render([results[1] | {"rows": [few, *results[1]["rows"][1:]]}], "markdown")
+    assert "| good | 100.00" in table.render([results[0] | {"rows": results[0]["rows"][:1]}], "markdown")
+
+
+def test_latex_is_balanced_and_escaped(results):
+    model = results[0]["rows"][0] | {"name": r"50%_of\it & {more}~^#$ <b>"}
+    text = table.render([results[0] | {"rows": [model, *results[0]["rows"][1:]]}], "latex")
+    plain = re.sub(r"\\[&%$#_{}\\]", "", text)  # without escaped signs and ends of lines
+    assert plain.count("{") == plain.count("}") and plain.count("$") % 2 == 0
+    assert not set("%#~<>±") & set(plain)
+    for words in ("table", "tabular"):
+        assert text.count(rf"\begin{{{words}}}") == text.count(rf"\end{{{words}}}") == 6
+    for part in text.split(r"\begin{tabular}")[1:]:
+        columns, body = re.match(r"{(l r*)}(.*?)\\end{tabular}".replace(" ", ""), part, re.DOTALL).groups()
+        lines = [line for line in body.split("\n") if line and line != r"\hline"]
+        assert all(line.endswith(r" \\") and len(re.findall(r"(?<!\\)&", line)) == len(columns) - 1 for line in lines)
+    assert r"$\mathbf{100.00 \pm 0.00}$" in text
+    assert (
+        r"50\%\_of\textbackslash{}it \& \{more\}\textasciitilde{}\textasciicircum{}\#\$ \textless{}b\textgreater{}"
+        in text
+    )
+
+
+def test_differences_to_a_row(results):
+    text = table.render(results, "table", against="dim")
+    own, other = (result["rows"][0]["metrics"]["psnr"]["per_clip"] for result in results)
+    title = "psnr, less that of dim: 95% interval, paired bootstrap over clips, 10,000 resamples, seed 0"
+    line = cells(text[text.index(title) :], "good")[0]
+    assert line[1] == f"{np.mean(own) - np.mean(other):+.2f}" and line[-3:] == ["5", "of", "5"]
+    assert float(line[2]) <= float(line[1]) <= float(line[3])
+    assert "ink, less that of" not in text
+    rows = list(csv.DictReader(io.StringIO(table.render(results, "csv", against="dim"))))
+    told = {(row["row"], row["metric"]): row for row in rows if row["difference"]}
+    assert len(told) == 2 * 5 and told["good", "psnr"]["frames"] == "1-22"
+    assert float(told["good", "psnr"]["difference"]) == pytest.approx(np.mean(own) - np.mean(other))
+    with pytest.raises(
+        ValueError, match=r"--against 'best': protocol 'sliding' has no such row; it has good, dim, copy"
+    ):
+        table.render(results, "table", against="best")
+
+
+def test_the_interval_covers_as_often_as_it_says():
+    """And is the t interval's width for many clips; unpaired clips and clips without a number do not count."""
+    random, covered = np.random.default_rng(0), 0
+    for _ in range(100):
+        values = random.normal(1, 1, 40)
+        shared = random.normal(0, 10, 40)  # what clips have in common cancels
+        entries = [{"better": "higher", "per_clip": list(x)} for x in (values + shared, shared)]
+        ids = [str(i) for i in range(40)]
+        found = bootstrap.difference(entries[0], ids, entries[1], ids)
+        covered += found.low <= 1 <= found.high
+        assert (found.high - found.low) / 2 == pytest.approx(1.96 * values.std() / np.sqrt(40), rel=0.06)
+    assert 86 <= covered <= 100
+    entries[0]["per_clip"][3] = None
+    apart = bootstrap.difference(entries[0], ids, entries[1], ["x", *ids[1:]])
+    assert apart.clips == 38 and apart.better == (np.delete(values, [0, 3]) > 0).sum()
+    assert bootstrap.difference(entries[0], ids[:2], entries[1], ids[1:]) is None
+
+
+def test_time_is_split_by_part(results):
+    line = cells(table.render(results[:1], "table"), "good")[-1]
+    seconds = results[0]["seconds"]
+    spent = [*(value for part, value in seconds.items() if part != "metrics"), *seconds["metrics"].values()]
+    assert line == ["good", *(f"{value:.1f}" for value in [*spent, sum(spent)])]
+    old = {key: value for key, value in results[0].items() if key != "seconds"}
+    assert "time of evaluation" not in table.render([old], "table")
+
+
+def test_a_result_of_an_older_version_is_shown(results):
+    old = [result | {"protocol": {k: v for k, v in result["protocol"].items() if k != "data"}} for result in results]
+    assert len(cells(table.render(old, "table"), "dim")) == 6
+    with pytest.raises(ValueError, match="data: "):
+        table.render([results[0], old[1]], "table")
 
 
 def test_csv_and_json_hold_full_numbers(results):

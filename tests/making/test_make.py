@@ -12,8 +12,8 @@ import pytest
 
 from videopred import cli
 from videopred.config import ConfigError
+from videopred.crew import WorkerDied, work
 from videopred.making import Stopped, files, make, plan_for
-from videopred.making.crew import WorkerDied, work
 
 COMMAND = ("data", "make", "maze.toml")
 

@@ -17,7 +17,8 @@ def add(subparsers: Any) -> None:
         help="score a checkpoint under a protocol",
         description="Rolls a checkpoint out under a protocol and scores it beside four trivial predictions; of a "
         "tokenizer, each frame of the horizon is made from its own tokens, and the use of codes is told. The table "
-        "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame).",
+        "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame). Ended "
+        "early, the same command goes on with what it had finished, and gives the same numbers.",
     )
     parser.add_argument(
         "checkpoint", nargs="?", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name"
@@ -37,6 +38,14 @@ def add(subparsers: Any) -> None:
         "--batch-size", type=int, default=16, metavar="B", help="clips rolled out at a time (default 16)"
     )
     parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that share the clips, each on a GPU of its own as far as there are; the numbers are the same "
+        "(default 1)",
+    )
+    parser.add_argument(
         "--out",
         type=Path,
         metavar="FILE.json",
@@ -49,7 +58,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--save-clips", type=Path, metavar="DIR", help="also write what was scored: DIR/data_<i>.npz")
     parser.add_argument(
         "--format",
-        choices=["table", "markdown", "csv", "json"],
+        choices=["table", "markdown", "latex", "csv", "json"],
         default="table",
         help="of what is printed (default table)",
     )
@@ -59,6 +68,7 @@ def add(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from videopred.data.whole_file import require_writable
     from videopred.evaluation import report
+    from videopred.evaluation.parts import Kept
     from videopred.evaluation.result import write
     from videopred.evaluation.table import render
 
@@ -70,12 +80,13 @@ def run(args: argparse.Namespace) -> int:
     try:
         result, out, clips = (_files if of_files else _checkpoint)(args)
     except KeyboardInterrupt:
-        print("videopred: interrupted; no result was written", file=sys.stderr)
+        print("videopred: interrupted; the same command goes on with what is finished", file=sys.stderr)
         return 130
     try:
         result.save(out)
+        Kept(kept_beside(out)).drop()
     except OSError:
-        print(f"videopred: {out} was not written; what is printed is all there is", file=sys.stderr)
+        print(f"videopred: {out} was not written; the same command tries again", file=sys.stderr)
         raise
     finally:
         print(render([result.data], args.format))
@@ -106,8 +117,14 @@ def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path, list]:
         checkpoint={"name": loaded.name, "hash": loaded.hash, "step": loaded.step, "config": loaded.config},
         progress=True,
         save_clips=args.save_clips,
+        workers=args.workers,
+        keep=kept_beside(out),
     )
-    clips = shown(loaded.predictor, protocol.shortened(args.clips, 1), result.data) if args.report is not None else []
+    clips = (
+        shown({loaded.name: loaded.predictor}, protocol.shortened(args.clips, 1), result.data)
+        if args.report is not None
+        else []
+    )
     return result, out, clips
 
 
@@ -122,10 +139,16 @@ def _files(args: argparse.Namespace) -> tuple[Any, Path, list]:
     protocol = Protocol.load(args.protocol)
     out = args.out or default_out(args.predictions.stem, protocol.name, None, None)
     require_writable(out)
-    return evaluate_files(args.predictions, args.targets, protocol, progress=True), out, []
+    options = {"progress": True, "workers": args.workers, "keep": kept_beside(out)}
+    return evaluate_files(args.predictions, args.targets, protocol, **options), out, []
 
 
 def default_out(checkpoint: str, protocol: str, clips: int | None, samples: int | None) -> Path:
     """Where a result goes if nobody says: named after what was evaluated, below the current folder."""
     changed = [f"-{word}{number}" for word, number in (("clips", clips), ("samples", samples)) if number is not None]
     return RESULTS / f"{checkpoint}-{protocol}{''.join(changed)}.json"
+
+
+def kept_beside(out: Path) -> Path:
+    """The folder in which finished batches of a result wait."""
+    return out.with_suffix(".parts")

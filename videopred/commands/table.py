@@ -1,6 +1,7 @@
 """`videopred table`: results of `videopred eval`, side by side."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,20 @@ def add(subparsers: Any) -> None:
         "results", nargs="+", type=Path, metavar="RESULT.json", help="files that `videopred eval` wrote"
     )
     parser.add_argument(
-        "--format", choices=["table", "markdown", "csv", "json"], default="table", help="default: table"
+        "--format",
+        choices=["table", "markdown", "latex", "csv", "json"],
+        default="table",
+        help="default: table; markdown and latex print the best of each column in bold",
     )
-    parser.add_argument("--report", type=Path, metavar="FILE.html", help="also write one page: tables and curves")
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="ROW",
+        help="also compare every row with this one clip by clip: difference and 95 %% interval (paired bootstrap)",
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE.html", help="also write one page: tables, curves, clips that play"
+    )
     parser.add_argument("--across-protocols", action="store_true", help="one table for each protocol")
 
 
@@ -31,12 +43,44 @@ def run(args: argparse.Namespace) -> int:
     from videopred.evaluation.table import render
 
     results, names = [read(path) for path in args.results], labels(args.results)
-    print(render(results, args.format, names, across_protocols=args.across_protocols))
+    options = {"across_protocols": args.across_protocols, "against": args.against}
+    print(render(results, args.format, names, **options))
     if args.report is not None:
         require_writable(args.report)
-        text = report.page(results, names, across_protocols=args.across_protocols)
+        text = report.page(results, names, _clips(results), **options)
         write(args.report, lambda file: file.write(text.encode()))
     return 0
+
+
+def _clips(results: Sequence[dict[str, Any]]) -> list:
+    """The clips that the first result of each protocol names, by every model of it that is on this machine."""
+    from videopred.evaluation.blocks import blocks, ground
+    from videopred.evaluation.shown import shown_of
+
+    clips = []
+    for block in blocks(results, across_protocols=True):
+        alike = [x for x in results if ground(x) == (block.protocol["hash"], block.protocol.get("data", ""))]
+        own = [row["name"] for row in block.models if row.get("role") != "shuffled actions"]
+        models = {name: model for name, x in zip(own, alike, strict=True) if (model := _model(name, x)) is not None}
+        try:
+            clips += shown_of(models, alike[0]) if models else []
+        except (ValueError, OSError) as error:
+            print(f"videopred: no clips of {block.protocol['name']} in the report: {error}", file=sys.stderr)
+    return clips
+
+
+def _model(name: str, result: dict[str, Any]) -> Any:
+    """The predictor that a result is of, or None, which is said."""
+    from videopred import checkpoint
+
+    try:
+        loaded = checkpoint.load(result["checkpoint"]["name"])
+        if loaded.hash != result["checkpoint"].get("hash"):
+            raise ValueError("the checkpoint of that name is now another one")
+        return loaded.predictor
+    except (ValueError, OSError) as error:
+        print(f"videopred: no clips of {name} in the report: {error}", file=sys.stderr)
+        return None
 
 
 def labels(paths: Sequence[Path]) -> list[str]:

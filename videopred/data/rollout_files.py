@@ -4,7 +4,6 @@ A path is a file or a folder of files: .npz as TECO's code, `rollout` or `eval -
 .npy, a video, a folder of pictures. Frames come as they are stored, uint8 or floating.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -50,10 +49,12 @@ class RolloutFiles:
     def __len__(self) -> int:
         return sum(self.counts)
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __getitem__(self, index: int) -> Stored:
         for file, count in zip(self.files, self.counts, strict=True):
-            for i in range(count):
-                yield self._stored(file, i) if _arrayed(file) else Stored(_whole(file), self._id(file), 0)
+            if 0 <= index < count:
+                return self._stored(file, index) if _arrayed(file) else Stored(_whole(file), self._id(file), 0)
+            index -= count
+        raise IndexError(f"{self.path}: has {len(self)} clips")
 
     def _stored(self, path: Path, index: int) -> Stored:
         with arrays(path) as file:

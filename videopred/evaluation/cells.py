@@ -1,6 +1,15 @@
-"""Cells of tables: numbers with their errors, and columns for a screen or for Markdown."""
+"""Cells of tables: numbers with their errors, and columns for a screen, for Markdown or for LaTeX."""
+
+import re
 
 Table = list[list[str]]  # the first row is the header
+NUMBER = re.compile(r"[+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?(?: ± [\d.]+)?")
+SPECIAL = {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "±": "$\\pm$"}
+SPECIAL |= {"<": "\\textless{}", ">": "\\textgreater{}"} | {sign: f"\\{sign}" for sign in "&%$#_{}"}
+
+
+class Best(str):
+    """A cell that is the best of its column: bold where there is bold type."""
 
 
 def pair(mean: float | None, error: float | None, places: int | None = None, sign: str = "") -> str:
@@ -25,5 +34,25 @@ def aligned(table: Table) -> str:
 
 
 def piped(table: Table) -> str:
-    lines = [f"| {' | '.join(row)} |" for row in table]
+    lines = ["| " + " | ".join(f"**{x}**" if isinstance(x, Best) else x for x in row) + " |" for row in table]
     return "\n".join([lines[0], f"|{'---|' * len(table[0])}", *lines[1:]])
+
+
+def tabular(table: Table) -> str:
+    """LaTeX's, for which no package is needed."""
+    lines = [" & ".join(map(_latex, row)) + r" \\" for row in table]
+    columns = "l" + "r" * (len(table[0]) - 1)
+    head = [rf"\begin{{tabular}}{{{columns}}}", r"\hline", lines[0], r"\hline"]
+    return "\n".join([*head, *lines[1:], r"\hline", r"\end{tabular}"])
+
+
+def escaped(text: str) -> str:
+    """Words as LaTeX takes them."""
+    return "".join(SPECIAL.get(sign, sign) for sign in text)
+
+
+def _latex(cell: str) -> str:
+    if NUMBER.fullmatch(cell):
+        number = cell.replace(",", "{,}").replace("±", r"\pm")
+        return rf"$\mathbf{{{number}}}$" if isinstance(cell, Best) else f"${number}$"
+    return escaped(cell)

@@ -42,7 +42,10 @@ def flops_by_part(predictor, state, action: Tensor | None, noise: Tensor | None)
 
 
 class Clock:
-    """Times the steps of rollouts; only those of the largest batch count, and the median hides the first, slow ones."""
+    """Times the steps of rollouts, by the size of the batch.
+
+    For `speed` only those of the largest batch count, and the median hides the first, slow ones.
+    """
 
     def __init__(self, device: torch.device, block: int = 1):
         self.device, self.block = device, block
@@ -62,8 +65,14 @@ class Clock:
                 elapsed.clear()
             yield frame
 
-    def report(self) -> dict[str, float]:
-        """`step_ms` for a whole batch, the `batch_size` it was measured at, and `frames_per_second` = batch / step."""
-        size = max(self.times)
-        step = statistics.median(self.times[size])
-        return {"step_ms": 1e3 * step, "batch_size": size, "frames_per_second": size / step}
+    def cut(self) -> dict[int, list[float]]:
+        """`times` since the last cut."""
+        times, self.times = self.times, {}
+        return times
+
+
+def speed(times: dict[int, list[float]]) -> dict[str, float]:
+    """`step_ms` for a whole batch, the `batch_size` it was measured at, and `frames_per_second` = batch / step."""
+    size = max(times)
+    step = statistics.median(times[size])
+    return {"step_ms": 1e3 * step, "batch_size": size, "frames_per_second": size / step}

@@ -1,53 +1,63 @@
 """evaluate_files(): scores clips that somebody predicted, wherever and however, under a protocol.
 
 The protocol says context, horizon, metrics and how frames become uint8; its recipe is not opened. Files hold context
-and horizon, as TECO's do, or the horizon alone. Which true clips they are the protocol cannot say, so their hash goes
-into that of the result: two results share a table only if they were scored against the same frames.
+and horizon, as TECO's do, or the horizon alone. Which true clips they are the protocol cannot say, but the hash of the
+true frames in the result (`data`) does: two results share a table only if they were scored against the same ones.
 """
 
 import dataclasses
-import hashlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from videopred.clip import to_uint8
 from videopred.data.rollout_files import RolloutFiles, Stored
 from videopred.evaluation import result
+from videopred.evaluation.collect import collect, joined
+from videopred.evaluation.parts import Part, digest
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.result import Result
-from videopred.evaluation.rows import Row, TrivialRow
+from videopred.evaluation.rows import FREE, Row, TrivialRow
+from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
 
-FREE = {"parameters": 0, "flops_per_frame": 0, "step_ms": None, "frames_per_second": None}
+BATCH = 16  # clips that are kept together
 
 
 class FileRow(Row):
     """The row of what the files predict; a clip with a frame that is not finite is named and left out."""
 
     def take(self, fake: Tensor, truth: Tensor, clip_id: str, sample: int) -> None:
-        self.clip_ids += [clip_id] if clip_id not in self.clip_ids else []
-        self.samples = max(self.samples, sample + 1)
+        self.tally.clip_ids += [clip_id] if clip_id not in self.tally.clip_ids else []
+        self.tally.samples = max(self.tally.samples, sample + 1)
         broken = ~fake.isfinite().flatten(1).all(1)
         if broken.any():
-            self.failed.setdefault(clip_id, int(broken.nonzero()[0]) + 1)
+            self.tally.failed.setdefault(clip_id, int(broken.nonzero()[0]) + 1)
         else:
             self.score(scored(fake, self.protocol)[None], truth[None], [clip_id], sample)
 
-    def entry(self):
+    def entry(self) -> dict[str, Any]:
         return super().entry() | FREE
 
 
-@torch.no_grad()
 def evaluate_files(
-    predictions: str | Path, targets: str | Path, protocol: Protocol | str, *, name: str = "", progress: bool = False
+    predictions: str | Path,
+    targets: str | Path,
+    protocol: Protocol | str,
+    *,
+    name: str = "",
+    progress: bool = False,
+    workers: int = 1,
+    keep: str | Path | None = None,
 ) -> Result:
     """Scores the clips of `predictions` against those of `targets`, the first with the first and so on.
 
-    name : of the row (default: that of `predictions` without its suffix)
+    name          : of the row (default: that of `predictions` without its suffix)
+    workers, keep : as for `evaluate`
 
     Raises ValueError, naming the clip, unless both have as many clips of equal size that are long enough, in uint8 or
     in [0, 1]. Clips that are not finite are left out.
@@ -55,39 +65,82 @@ def evaluate_files(
     protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
     if protocol.revisit is not None:
         raise ValueError("`revisit` needs the poses of a recipe, which files do not have; give a protocol without it")
-    fakes, reals = RolloutFiles(Path(predictions), "fake"), RolloutFiles(Path(targets), "real")
-    if len(fakes) != len(reals):
-        raise ValueError(f"{predictions} holds {len(fakes)} clips, {targets} holds {len(reals)}; must be as many")
-    row = FileRow(name or Path(predictions).stem, protocol, "model")
-    digest, trivial = hashlib.sha256(), None
-    pairs = zip(fakes, reals, strict=True)
-    for fake, real in tqdm(pairs, total=len(fakes), unit=" clips", desc="eval", disable=None if progress else True):
-        predicted, truth, whole = _pair(fake, real, protocol)
-        if trivial is None:
-            names = [name for name in TRIVIAL if name != "mean-image"] if whole else []
-            trivial = [TrivialRow(name, protocol) for name in names]
-        row.take(predicted, truth, fake.id, fake.sample)
-        if fake.sample == 0:
-            digest.update(truth.numpy().tobytes())
-            for other in trivial:
-                other.take(truth[None], [fake.id])
-    rows = [row, *(trivial or [])]
-    entries = [each.entry() for each in rows]
-    sources = {"predictions": fakes.lossy, "targets": reals.lossy}
-    entries[0]["warnings"] = [
-        f"{what} are lossy ({file}): scores include what its codec lost" for what, file in sources.items() if file
-    ]
-    clips = {"num_clips": len(row.clip_ids), "samples": row.samples, "first_clip": 0, "clips": ()}
-    table = dataclasses.replace(protocol, **clips).to_dict()
-    table["targets"] = digest.hexdigest()[:16]
-    table["hash"] = hashlib.sha256(f"{table['hash']} {table['targets']}".encode()).hexdigest()[:16]
-    data = {
-        "protocol": table,
-        "checkpoint": {"name": row.name, "predictions": str(predictions), "targets": str(targets)},
-        "environment": result.environment(torch.device("cpu")),
-        "rows": entries,
-    }
-    return Result(data, {key: array for each in rows for key, array in each.arrays.items()})
+    job = Files(Path(predictions), Path(targets), protocol, name or Path(predictions).stem)
+    parts = collect(job, None if keep is None else Path(keep), workers, progress)
+    rows = [row for row in job.rows(Stopwatch(job.device)) if any(row.name in part.rows for part in parts)]
+    checkpoint = {"name": job.name, "predictions": str(predictions), "targets": str(targets)}
+    environment = result.environment(job.device) | {"processes": workers}
+    found = joined(rows, parts, protocol, checkpoint, environment)
+    own, table = found.data["rows"][0], found.data["protocol"]
+    own["warnings"] = job.warnings
+    clips = {"num_clips": len(rows[0].tally.clip_ids), "samples": own["samples"], "first_clip": 0, "clips": ()}
+    found.data["protocol"] = dataclasses.replace(protocol, **clips).to_dict() | {"data": table["data"]}
+    return found
+
+
+class Files:
+    """The batches of clips in files: a job for `collect`."""
+
+    def __init__(self, predictions: Path, targets: Path, protocol: Protocol, name: str):
+        self.protocol, self.name, self.device = protocol, name, torch.device("cpu")
+        self.fakes, self.reals = RolloutFiles(predictions, "fake"), RolloutFiles(targets, "real")
+        if len(self.fakes) != len(self.reals):
+            counts = f"{predictions} holds {len(self.fakes)} clips, {targets} holds {len(self.reals)}"
+            raise ValueError(f"{counts}; must be as many")
+        self.scoring: list[Row] = []
+
+    def __len__(self) -> int:
+        return -(-len(self.fakes) // BATCH)
+
+    @property
+    def warnings(self) -> list[str]:
+        sources = {"predictions": self.fakes.lossy, "targets": self.reals.lossy}
+        said = "scores include what its codec lost"
+        return [f"{what} are lossy ({file}): {said}" for what, file in sources.items() if file]
+
+    def rows(self, watch: Stopwatch) -> list[Row]:
+        names = [name for name in TRIVIAL if name != "mean-image"]  # that one needs the recipe's training clips
+        own = FileRow(self.name, self.protocol, "model", watch)
+        return [own, *(TrivialRow(name, self.protocol, watch) for name in names)]
+
+    def frames(self, number: int) -> int:
+        return len(self._places(number)) * self.protocol.horizon
+
+    def key(self) -> dict[str, Any]:
+        return {
+            "protocol": self.protocol.hash,
+            "predictions": str(self.fakes.path.absolute()),
+            "targets": str(self.reals.path.absolute()),
+            "clips": len(self.fakes),
+            "environment": result.environment(self.device),
+        }
+
+    def fingerprint(self, number: int) -> str:
+        pairs = [_pair(self.fakes[i], self.reals[i], self.protocol)[:2] for i in self._places(number)]
+        return digest(*(frames for pair in pairs for frames in pair))
+
+    @torch.no_grad()
+    def __call__(self, number: int) -> Iterator[int | Part]:
+        self.scoring = self.scoring or self.rows(Stopwatch(self.device))
+        own, *trivial = self.scoring
+        assert isinstance(own, FileRow)
+        digests = []
+        for i in self._places(number):
+            with own.watch("data"):
+                fake = self.fakes[i]
+                predicted, truth, whole = _pair(fake, self.reals[i], self.protocol)
+            own.take(predicted, truth, fake.id, fake.sample)
+            if fake.sample == 0:
+                digests.append(digest(truth))
+                for row in trivial if whole else ():
+                    assert isinstance(row, TrivialRow)
+                    row.take(truth[None], [fake.id])
+            yield self.protocol.horizon
+        scored = {row.name: row.cut() for row in self.scoring if row.tally.clip_ids}
+        yield Part(scored, digests, self.fingerprint(number), own.watch.cut())
+
+    def _places(self, number: int) -> range:
+        return range(number * BATCH, min((number + 1) * BATCH, len(self.fakes)))
 
 
 def scored(frames: Tensor, protocol: Protocol) -> Tensor:

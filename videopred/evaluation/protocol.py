@@ -82,10 +82,14 @@ class Protocol:
 
     @property
     def hash(self) -> str:
-        """16 hex digits over everything that changes a number: all but the names. Equal hash: comparable results."""
+        """16 hex digits over every choice that changes a number: all but names, and the folder that holds the data.
+
+        What lies in that folder the result says (`data`). Equal hash and equal data: comparable results.
+        """
         table = config.to_dict(self)
         del table["name"]
         table["recipe"].pop("name", None)
+        table["recipe"] |= {"root": ""} if "root" in table["recipe"] else {}
         return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -12,6 +12,7 @@ from torch import Tensor
 from videopred.clip import Clip
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.rows import ModelRow
+from videopred.evaluation.timing import Stopwatch
 from videopred.nn.flops import counting
 from videopred.nn.quantize import spread
 
@@ -19,14 +20,14 @@ from videopred.nn.quantize import spread
 class ReconstructionRow(ModelRow):
     """The row of a tokenizer's codec, which has `tokenize` and no `predict`."""
 
-    def __init__(self, codec, protocol: Protocol, device: torch.device, name: str):
-        super().__init__(codec, protocol, device, name, "reconstruction")
-        self.tokens: list[Tensor] = []
+    def __init__(self, codec, protocol: Protocol, name: str, watch: Stopwatch):
+        super().__init__(codec, protocol, name, watch, "reconstruction")
 
     def entry(self) -> dict[str, Any]:
-        codec, ids = self.predictor, torch.cat(self.tokens)
-        perplexity, usage = (number.item() for number in spread(ids.int(), codec.num_codes))
-        codes = {"num_codes": codec.num_codes, "usage": usage, "perplexity": perplexity, "tokens": ids.numel()}
+        num_codes, used = self.predictor.num_codes, self.tally.codes
+        ids = torch.tensor(list(used)).repeat_interleave(torch.tensor(list(used.values())))
+        perplexity, usage = (number.item() for number in spread(ids, num_codes))
+        codes = {"num_codes": num_codes, "usage": usage, "perplexity": perplexity, "tokens": len(ids)}
         return super().entry() | {"codes": codes}
 
     def _frames(self, clip: Clip, sample: int) -> Iterator[Tensor]:
@@ -40,14 +41,19 @@ class ReconstructionRow(ModelRow):
     def _each(self, clip: Clip) -> Iterator[Tensor]:
         for t in range(clip.num_frames):
             frames, ids = self._reconstruct(clip.slice(t, t + 1))
-            self.tokens.append(ids.flatten().to("cpu", torch.int32))
+            self._count(ids)
             yield frames[:, 0]
+
+    def _count(self, ids: Tensor) -> None:
+        used = self.tally.codes
+        for code, times in zip(*(x.tolist() for x in ids.unique(return_counts=True)), strict=True):
+            used[code] = used.get(code, 0) + times
 
     def _reconstruct(self, clip: Clip) -> tuple[Tensor, Tensor]:
         ids = self.predictor.tokenize(clip.pixels())
         return self.predictor.decode(self.predictor.embed(ids)), ids
 
 
-def row_of(model, protocol: Protocol, device: torch.device, name: str) -> ModelRow:
+def row_of(model, protocol: Protocol, name: str, watch: Stopwatch) -> ModelRow:
     """The row of a predictor, or of a codec that stands in its place."""
-    return (ModelRow if hasattr(model, "predict") else ReconstructionRow)(model, protocol, device, name)
+    return (ModelRow if hasattr(model, "predict") else ReconstructionRow)(model, protocol, name, watch)

@@ -1,8 +1,8 @@
 """One HTML page of results that needs nothing but itself: tables, curves over the horizon, clips that play.
 
 Curves are SVG, clips animated WebP in the page; there is no script and nothing is loaded. Colours follow the reader's
-light or dark setting. A clip shows truth beside prediction in step, with a blue line over true context frames and an
-orange one over predicted frames.
+light or dark setting. A clip is one picture with the truth and every model side by side, so that they play in step.
+Over each runs a line that says where in the clip it is, blue over true context frames and orange over predicted ones.
 """
 
 import base64
@@ -16,60 +16,85 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from videopred.evaluation import table
-from videopred.evaluation.cells import Table
+from videopred.evaluation.blocks import Block, blocks
+from videopred.evaluation.cells import Best, Table
+from videopred.evaluation.curves import curves
+from videopred.evaluation.sections import notes, sections
 
-COLOURS = ("#3b82f6", "#f97316", "#10b981", "#a855f7", "#ef4444", "#84cc16", "#06b6d4", "#8b8b8b")
-WIDTH, HEIGHT, LEFT, BOTTOM = 640, 240, 56, 24  # of a plot, and of its margins
-SHOWN, PREDICTED, LINE, GAP = (59, 130, 246), (249, 115, 22), 3, 6
+SHOWN, PREDICTED, LINE, GAP = (59, 130, 246), (249, 115, 22), 4, 8
 SIDE = 192  # pixels that a frame is enlarged to, at most
 MILLISECONDS = 80  # per frame
+LONGEST = 300  # frames that are shown of a clip
 
 STYLE = """
-:root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem; }
+:root { color-scheme: light dark; --line: #8883; --soft: #8881; --muted: #667; }
+@media (prefers-color-scheme: dark) { :root { --muted: #a3a9b8; } body { background: #14161a; color: #e6e8ec; } }
+* { box-sizing: border-box; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; margin: .5rem 0; } h2 { font-size: 1.25rem; margin: 2rem 0 .25rem; }
+h3 { font-size: 1rem; font-weight: 600; margin: 1.25rem 0 .25rem; }
+p { margin: .25rem 0 .75rem; } .muted { color: var(--muted); font-size: .875rem; overflow-wrap: anywhere; }
 section { overflow-x: auto; }
-table { border-collapse: collapse; margin: .5rem 0 1rem; font-variant-numeric: tabular-nums; }
-td, th { padding: .15rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #8884; }
-td:first-child, th:first-child { text-align: left; }
-svg { max-width: 100%; height: auto; } svg text { fill: currentColor; font-size: 11px; }
-figure { display: inline-block; margin: 0 1rem 1rem 0; } img { max-width: 100%; image-rendering: pixelated; }
-.key { margin-right: 1rem; white-space: nowrap; } .key::before { content: "\\25A0 "; color: var(--c); }
-pre { overflow-x: auto; font-size: 12px; }
+table { border-collapse: collapse; margin: .25rem 0 .5rem; font-size: .875rem; font-variant-numeric: tabular-nums; }
+td, th { padding: .2rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th { color: var(--muted); font-weight: 600; } tr:hover td { background: var(--soft); }
+td:first-child, th:first-child { text-align: left; padding-left: 0; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 0 1.5rem; }
+svg { width: 100%; height: auto; display: block; } svg text { fill: currentColor; font-size: 13px; }
+figure { margin: 0 0 1.25rem; } img { display: block; width: 100%; image-rendering: pixelated; border-radius: 4px; }
+.panes { display: grid; grid-auto-flow: column; grid-auto-columns: 1fr; gap: .5rem; text-align: center; }
+.panes span, figcaption { font-size: .875rem; color: var(--muted); overflow-wrap: anywhere; }
+.key { margin-right: 1rem; white-space: nowrap; font-size: .875rem; }
+.key::before { content: "\\25A0\\00A0"; color: var(--c); }
+pre { overflow-x: auto; font-size: 12px; } details { margin: .25rem 0; }
 """
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A clip for the page: uint8 `real` and `fake` (t, h, w, c), of which the first `context` frames are true."""
+    """A clip for the page: uint8 frames (t, h, w, c) of the truth and of each model, by name; `context` are true."""
 
     title: str
-    real: np.ndarray
-    fake: np.ndarray
+    panes: dict[str, np.ndarray]
     context: int
 
 
 def page(results: Sequence[dict[str, Any]], labels: Sequence[str] = (), clips: Sequence[Shown] = (), **options) -> str:
-    """The page of results as `table.blocks` takes them; `options` are its `across_protocols`."""
+    """The page of results as `blocks` takes them; `options` are its `across_protocols` and `against`."""
     parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>videopred report</title><style>{STYLE}</style>"]
     parts.append('<meta name=viewport content="width=device-width, initial-scale=1"><body><h1>videopred report</h1>')
-    for block in table.blocks(results, labels, **options):
-        parts.append(f"<h2>{html.escape(block.description)}</h2>")
-        parts += [_curves(block, metric) for metric in block.rows[0]["metrics"]]
-        parts += [
-            f"<h3>{html.escape(title)}</h3><section>{_table(cells)}</section>" for title, cells in table.sections(block)
-        ]
-        parts += [f"<p>{html.escape(note)}</p>" for note in table.notes(block)]
+    grouped = blocks(results, labels, **options)
+    parts += [_summary(block) + _plots(block) for block in grouped]
     if clips:
-        parts.append("<h2>Clips</h2><p>Truth left, prediction right; blue: context, orange: predicted.</p>")
+        parts.append("<h2>Clips</h2><p class=muted>Blue line: context frames, which are true. Orange: predicted.</p>")
         parts += [_figure(clip) for clip in clips]
-    for result in results:
-        facts = {key: result[key] for key in ("protocol", "environment")}
-        facts["checkpoint"] = {key: value for key, value in result["checkpoint"].items() if key != "config"}
-        text = html.escape(json.dumps(facts, indent=1))
-        parts.append(f"<details><summary>Protocol and environment: {html.escape(result['rows'][0]['name'])}</summary>")
-        parts.append(f"<pre>{text}</pre></details>")
+    for block in grouped:
+        parts.append(f"<h2>Tables of {html.escape(block.protocol['name'])}</h2>")
+        for title, cells in sections(block):
+            parts.append(f"<h3>{html.escape(title or 'cost')}</h3><section>{_table(cells)}</section>")
+        parts += [f"<p class=muted>{html.escape(note)}</p>" for note in notes(block)]
+    parts.append("<h2>Protocol and environment</h2>")
+    parts += [_facts(result) for result in results]
     return "\n".join([*parts, "</body></html>\n"])
+
+
+def _summary(block: Block) -> str:
+    return (
+        f"<h2>{html.escape(block.protocol['name'])}</h2><p class=muted>{html.escape(block.description)}; "
+        f"{html.escape(', '.join(dict.fromkeys(block.devices)))}</p>"
+    )
+
+
+def _plots(block: Block) -> str:
+    drawn = [curves(block, metric) for metric in block.rows[0]["metrics"]]
+    return f"<div class=plots>{''.join(drawn)}</div>" if any(drawn) else ""
+
+
+def _facts(result: dict[str, Any]) -> str:
+    facts = {key: result[key] for key in ("protocol", "environment")}
+    facts["checkpoint"] = {key: value for key, value in result["checkpoint"].items() if key != "config"}
+    text = html.escape(json.dumps(facts, indent=1))
+    return f"<details><summary>{html.escape(result['rows'][0]['name'])}</summary><pre>{text}</pre></details>"
 
 
 def choice(result: dict[str, Any]) -> dict[str, str]:
@@ -88,65 +113,41 @@ def choice(result: dict[str, Any]) -> dict[str, str]:
 
 
 def _table(cells: Table) -> str:
-    head, *rows = [[html.escape(cell) for cell in row] for row in cells]
+    head, *rows = [
+        [f"<b>{html.escape(x)}</b>" if isinstance(x, Best) else html.escape(x) for x in row] for row in cells
+    ]
     lines = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
     top = "".join(f"<th>{cell}</th>" for cell in head)
     return f"<table><tr>{top}</tr>{''.join(lines)}</table>"
 
 
-def _curves(block: table.Block, metric: str) -> str:
-    """A plot of all rows over the horizon, with bands of one standard error; "" where there is nothing to plot."""
-    entries = {row["name"]: row["metrics"][metric] for row in block.rows}
-    lines = {name: _floats(entry["per_frame"]) for name, entry in entries.items() if entry.get("per_frame")}
-    if not lines or all(np.isnan(line).all() for line in lines.values()) or max(map(len, lines.values())) < 2:
-        return ""
-    bands = {name: np.nan_to_num(_floats(entries[name]["per_frame_stderr"])) for name in lines}
-    low = min(np.nanmin(lines[name] - bands[name]) for name in lines)
-    high = max(np.nanmax(lines[name] + bands[name]) for name in lines)
-    span, frames = (high - low) or 1.0, max(map(len, lines.values()))
-
-    def points(values: np.ndarray) -> list[str]:
-        x = LEFT + (WIDTH - LEFT - 8) * np.arange(len(values)) / (frames - 1)
-        y = 8 + (HEIGHT - BOTTOM - 8) * (high - values) / span
-        return [f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b)]
-
-    drawn, keys = [], []
-    for (name, line), colour in zip(lines.items(), COLOURS * 4, strict=False):
-        band = points(line + bands[name]) + points(line - bands[name])[::-1]
-        drawn.append(f'<polygon points="{" ".join(band)}" fill="{colour}" opacity=".2"/>')
-        drawn.append(f'<polyline points="{" ".join(points(line))}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        keys.append(f'<span class=key style="--c:{colour}">{html.escape(name)}</span>')
-    ends = [(LEFT, HEIGHT - 6, "start", "1"), (WIDTH - 8, HEIGHT - 6, "end", f"{frames} frames ahead")]
-    ends += [(LEFT - 6, 12 + (HEIGHT - BOTTOM - 8) * i // 2, "end", f"{high - span * i / 2:.3g}") for i in range(3)]
-    ticks = [f'<text x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>' for x, y, anchor, text in ends]
+def _figure(clip: Shown) -> str:
+    source, title = base64.b64encode(_animation(clip)).decode(), html.escape(clip.title)
+    names = "".join(f"<span>{html.escape(name)}</span>" for name in clip.panes)
+    width = len(clip.panes) * 18  # rem, of which a phone gives less
     return (
-        f"<h3>{html.escape(metric)} over the horizon</h3><svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img "
-        f"width={WIDTH} height={HEIGHT}>{''.join(drawn)}{''.join(ticks)}</svg><p>{''.join(keys)}</p>"
+        f'<figure style="max-width:{width}rem"><figcaption>{title}</figcaption><div class=panes>{names}</div>'
+        f'<img alt="{title}" src="data:image/webp;base64,{source}"></figure>'
     )
 
 
-def _figure(clip: Shown) -> str:
-    source = base64.b64encode(_animation(clip)).decode()
-    title = html.escape(clip.title)
-    return f'<figure><img alt="{title}" src="data:image/webp;base64,{source}"><figcaption>{title}</figcaption></figure>'
-
-
 def _animation(clip: Shown) -> bytes:
-    """Truth and prediction side by side, enlarged by a whole number, as a WebP that repeats for ever."""
-    scale = max(1, SIDE // max(clip.fake.shape[1:3]))
+    """Truth and predictions side by side, enlarged by a whole number, as a WebP that repeats for ever."""
+    frames = [pane[:LONGEST] for pane in clip.panes.values()]
+    height, width = frames[0].shape[1:3]
+    scale, total = max(1, SIDE // max(height, width)), len(frames[0])
+    height, width = height * scale, width * scale
     pictures = []
-    for t, (real, fake) in enumerate(zip(clip.real, clip.fake, strict=True)):
-        pair = [frame.repeat(scale, 0).repeat(scale, 1).repeat(3 // frame.shape[-1], 2) for frame in (real, fake)]
-        height, width = pair[0].shape[:2]
-        picture = np.zeros((height + LINE, 2 * width + GAP, 3), np.uint8)
-        picture[:LINE] = SHOWN if t < clip.context else PREDICTED
-        picture[LINE:, :width], picture[LINE:, width + GAP :] = pair
+    for t in range(total):
+        picture = np.zeros((height + LINE, len(frames) * (width + GAP) - GAP, 3), np.uint8)
+        for i, pane in enumerate(frames):
+            left = i * (width + GAP)
+            run = left + round(width * (t + 1) / total)
+            picture[:LINE, left:run] = SHOWN if t < clip.context else PREDICTED
+            shown = pane[t].repeat(scale, 0).repeat(scale, 1).repeat(3 // pane.shape[-1], 2)
+            picture[LINE:, left : left + width] = shown
         pictures.append(Image.fromarray(picture))
     file = io.BytesIO()
     rest = {"save_all": True, "append_images": pictures[1:], "duration": MILLISECONDS, "loop": 0, "lossless": True}
     pictures[0].save(file, "WEBP", method=0, **rest)
     return file.getvalue()
-
-
-def _floats(values: Sequence[float | None]) -> np.ndarray:
-    return np.array([np.nan if value is None else value for value in values], np.float64)

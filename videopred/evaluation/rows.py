@@ -1,83 +1,108 @@
 """Rows of a result: what is predicted for a batch, and the numbers kept of it."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from videopred.clip import Clip, to_uint8
 from videopred.evaluation import result
-from videopred.evaluation.cost import Clock, flops_per_frame, parameters
+from videopred.evaluation.cost import Clock, flops_per_frame, parameters, speed
+from videopred.evaluation.parts import Tally
 from videopred.evaluation.protocol import Protocol
-from videopred.evaluation.trivial import TRIVIAL
-from videopred.metrics import Accumulator, Metric, label
+from videopred.evaluation.timing import Stopwatch
+from videopred.evaluation.trivial import TRIVIAL, Trivial
+from videopred.metrics import Accumulator, Metric, Numbers, label
 from videopred.metrics.features import FrechetMetric
 from videopred.rollout import noise_for, rollout
+from videopred.weights import WeightsMissing
+
+FREE = {"parameters": 0, "flops_per_frame": 0, "step_ms": None, "frames_per_second": None}  # of frames nobody makes
+T = TypeVar("T")
 
 
 class Row:
     """One row of the table: its metrics, the clips they are reduced over, and why one could not be computed.
 
     role : "model", "shuffled actions" or "trivial"
+
+    It takes batch after batch; `cut` gives what one batch has added, and `join` puts such parts together again.
     """
 
-    def __init__(self, name: str, protocol: Protocol, role: str, samples: int = 1):
-        self.name, self.protocol, self.role, self.samples = name, protocol, role, samples
-        self.metrics: dict[Metric, Accumulator] = {}
-        self.reasons: dict[Metric, str] = {}
+    def __init__(self, name: str, protocol: Protocol, role: str, watch: Stopwatch, samples: int = 1):
+        self.name, self.protocol, self.role, self.watch, self.samples = name, protocol, role, watch, samples
+        self.metrics: dict[str, Accumulator] = {}
+        self.lacking: dict[str, str] = {}  # label of a metric -> why it cannot be computed at all
         for metric in protocol.metrics:
             try:
-                self.metrics[metric] = metric.build()
+                self.metrics[label(metric)] = metric.build()
             except ValueError as error:  # weights or a package are missing
-                self.reasons[metric] = str(error)
-        self.clip_ids: list[str] = []  # in the protocol's order
-        self.failed: dict[str, int] = {}  # clip -> its first frame that is not finite, counted from 1
+                self.lacking[label(metric)] = str(error)
+        self.tally = Tally(samples=samples)
         self.arrays: dict[str, np.ndarray] = {}
 
     def score(self, predicted: Tensor, truth: Tensor, clip_ids: Sequence[str], sample: int) -> None:
         """Scores predicted frames (b, horizon, ...) against whole true clips (b, context + horizon, ...).
 
-        A metric that refuses the frames is given up with its reason; the others go on.
+        A metric that fails is given up with its reason, whatever it is; the others go on.
         """
+        for metric in self.protocol.metrics if len(clip_ids) else ():
+            name = label(metric)
+            if name not in self.lacking and name not in self.tally.reasons:
+                with self.watch(name):
+                    try:
+                        self._update(metric, predicted, truth, clip_ids, sample)
+                    except Exception as error:
+                        self.tally.reasons[name] = _why(error)
+
+    def _update(self, metric: Metric, predicted: Tensor, truth: Tensor, clip_ids: Sequence[str], sample: int) -> None:
         context, true = truth[:, : -self.protocol.horizon], truth[:, -self.protocol.horizon :]
-        for metric, accumulator in self.metrics.items():
-            if metric not in self.reasons and len(clip_ids):
-                try:
-                    if getattr(metric, "context", "out") == "in":
-                        if context.shape[1] < self.protocol.context:
-                            raise ValueError("its clips begin with the context frames, which are not given")
-                        accumulator.update(torch.cat([context, predicted], 1), truth, clip_ids, sample)
-                    else:
-                        accumulator.update(predicted, true, clip_ids, sample)
-                except ValueError as error:
-                    self.reasons[metric] = str(error)
+        if getattr(metric, "context", "out") == "in":
+            if context.shape[1] < self.protocol.context:
+                raise ValueError("its clips begin with the context frames, which are not given")
+            predicted, true = torch.cat([context, predicted], 1), truth
+        self.metrics[label(metric)].update(predicted, true, clip_ids, sample)
+
+    def cut(self) -> Tally:
+        """What was added since the last cut."""
+        tally, self.tally = self.tally, Tally(samples=self.samples)
+        for name, accumulator in self.metrics.items():
+            tally.numbers[name], accumulator.numbers = accumulator.numbers, Numbers()
+        return tally
+
+    def join(self, tallies: Sequence[Tally]) -> None:
+        """Takes over what was cut, in the order of evaluation."""
+        for tally in tallies:
+            self.tally.join(tally)
+        for name, accumulator in self.metrics.items():
+            accumulator.numbers = self.tally.numbers.get(name, accumulator.numbers)
 
     def entry(self) -> dict[str, Any]:
-        order = [clip for clip in self.clip_ids if clip not in self.failed]
+        order = [clip for clip in self.tally.clip_ids if clip not in self.tally.failed]
         return {
             "name": self.name,
             "role": self.role,
             "clips": len(order),
-            "samples": self.samples,
+            "samples": self.tally.samples,
             "metrics": {label(metric): self._metric(metric, order) for metric in self.protocol.metrics},
             "clip_ids": order,
-            "failed_clips": self.failed,
+            "failed_clips": self.tally.failed,
             "seed": self.protocol.seed,
         }
 
     def _metric(self, metric: Metric, order: list[str]) -> dict[str, Any]:
-        reason = self.reasons.get(metric) or ("" if order else "every clip has a predicted frame that is not finite")
+        reasons = self.tally.reasons | self.lacking
+        reason = reasons.get(label(metric)) or ("" if order else "every clip has a predicted frame that is not finite")
         try:
             return self._number(metric, order) if not reason else result.undefined(reason)
-        except (ValueError, np.linalg.LinAlgError) as error:  # a Frechet distance of one clip
-            return result.undefined(str(error))
+        except Exception as error:  # a Frechet distance of one clip
+            return result.undefined(_why(error))
 
     def _number(self, metric: Metric, order: list[str]) -> dict[str, Any]:
-        accumulator, size = self.metrics[metric], self.protocol.group_size
+        accumulator, size = self.metrics[label(metric)], self.protocol.group_size
         score = accumulator.compute(order)
         self.arrays |= {f"{self.name}/{label(metric)}/{name}": array for name, array in score.arrays.items()}
         groups = [order[start : start + size] for start in range(0, len(order), size)] if size else []
@@ -90,54 +115,74 @@ class Row:
 
 
 class TrivialRow(Row):
-    def __init__(self, name: str, protocol: Protocol):
-        super().__init__(name, protocol, "trivial")
-        try:
-            self.predict = TRIVIAL[name](protocol)
-        except (ValueError, OSError) as error:  # a recipe without training clips has no mean image
-            self.reasons = dict.fromkeys(protocol.metrics, str(error))
+    def __init__(self, name: str, protocol: Protocol, watch: Stopwatch):
+        super().__init__(name, protocol, "trivial", watch)
+        self.predict: Trivial | None = None
+        self.reason = ""  # why there is no such prediction
 
     def take(self, truth: Tensor, clip_ids: Sequence[str]) -> None:
         """Scores the prediction for a batch of true frames, uint8 (b, context + horizon, h, w, c)."""
-        self.clip_ids += clip_ids
-        if len(self.reasons) < len(self.protocol.metrics):
-            self.score(self.predict(truth), truth, clip_ids, 0)
+        self.tally.clip_ids += clip_ids
+        predicted = self._predicted(truth)
+        if predicted is None:
+            self.tally.reasons = dict.fromkeys(map(label, self.protocol.metrics), self.reason)
+        else:
+            self.score(predicted, truth, clip_ids, 0)
+
+    def _predicted(self, truth: Tensor) -> Tensor | None:
+        with self.watch("trivial"):
+            if self.predict is None and not self.reason:
+                try:
+                    self.predict = TRIVIAL[self.name](self.protocol)
+                except (ValueError, OSError) as error:  # a recipe without training clips has no mean image
+                    self.reason = str(error)
+            return None if self.predict is None else self.predict(truth)
 
     def entry(self) -> dict[str, Any]:
-        free = {"parameters": 0, "flops_per_frame": 0, "step_ms": None, "frames_per_second": None}
-        return super().entry() | free
+        return super().entry() | FREE
 
 
-def _is_random(model) -> bool:
+def is_random(model) -> bool:
     """Whether samples of a clip differ; a tokenizer's frames do not."""
     return hasattr(model, "noise_shape") and model.noise_shape() is not None
 
 
 class ModelRow(Row):
-    def __init__(self, predictor, protocol: Protocol, device: torch.device, name: str, role: str = "model"):
-        super().__init__(name, protocol, role, protocol.samples if _is_random(predictor) else 1)
-        self.predictor, self.clock = predictor, Clock(device, getattr(predictor, "block", 1))
+    def __init__(self, predictor, protocol: Protocol, name: str, watch: Stopwatch, role: str = "model"):
+        super().__init__(name, protocol, role, watch, protocol.samples if is_random(predictor) else 1)
+        self.predictor, self.clock = predictor, Clock(watch.device, getattr(predictor, "block", 1))
         self.flops: int | None = None
 
-    def take(self, clip: Clip, truth: Tensor, sample: int, bar: tqdm) -> Tensor:
-        """Rolls out one sample of a batch and scores it; returns the frames, uint8 (b, horizon, h, w, c)."""
+    def take(self, clip: Clip, truth: Tensor, sample: int) -> Generator[int, None, Tensor]:
+        """Rolls out one sample of a batch and scores it; yields how many frames it has made, time after time.
+
+        Returns the frames, uint8 (b, horizon, h, w, c).
+        """
         fake = torch.empty_like(truth[:, self.protocol.context :])
         finite = torch.ones(fake.shape[:2], dtype=torch.bool, device=fake.device)
-        for t, frame in enumerate(self._frames(clip, sample)):
-            finite[:, t] = frame.isfinite().flatten(1).all(1)
-            fake[:, t] = to_uint8(frame.nan_to_num(nan=-1), self.protocol.quantise)
-            bar.update(len(frame))
-        self.clip_ids += clip.id if sample == 0 else ()
+        frames = self._frames(clip, sample)
+        for t in range(self.protocol.horizon):
+            with self.watch("rollout"):
+                frame = next(frames)
+                finite[:, t] = frame.isfinite().flatten(1).all(1)
+                fake[:, t] = to_uint8(frame.nan_to_num(nan=-1), self.protocol.quantise)
+            yield len(frame)
+        self.tally.clip_ids += clip.id if sample == 0 else ()
         whole = finite.all(1)
         for i in (~whole).nonzero().flatten().tolist():
-            self.failed.setdefault(clip.id[i], int((~finite[i]).nonzero()[0]) + 1)
+            self.tally.failed.setdefault(clip.id[i], int((~finite[i]).nonzero()[0]) + 1)
         kept = [name for name, good in zip(clip.id, whole.tolist(), strict=True) if good]
         self.score(fake[whole], truth[whole], kept, sample)
         return fake
 
+    def cut(self) -> Tally:
+        tally = super().cut()
+        tally.flops, tally.times = self.flops, self.clock.cut()
+        return tally
+
     def entry(self) -> dict[str, Any]:
-        cost = {"parameters": parameters(self.predictor), "flops_per_frame": self.flops}
-        return super().entry() | cost | self.clock.report()
+        cost = {"parameters": parameters(self.predictor), "flops_per_frame": self.tally.flops}
+        return super().entry() | cost | speed(self.tally.times)
 
     def _frames(self, clip: Clip, sample: int) -> Iterator[Tensor]:
         protocol, seed = self.protocol, self.protocol.seed
@@ -145,7 +190,8 @@ class ModelRow(Row):
         if actions is not None and protocol.actions == "masked":
             actions = torch.full_like(actions, -1)
         clip = dataclasses.replace(clip, actions=actions)
-        state = self.predictor.observe(clip.slice(0, protocol.context))
+        with self.watch("context"):
+            state = self.predictor.observe(clip.slice(0, protocol.context))
         ahead = None if actions is None else actions[:, protocol.context :]
 
         def noise(frame: int) -> Tensor | None:
@@ -156,3 +202,19 @@ class ModelRow(Row):
             action = None if ahead is None else ahead[:, 0]
             self.flops = flops_per_frame(self.predictor, state, action, noise(0), len(clip.id))
         return self.clock.steps(rollout(self.predictor, state, actions=ahead, noise=noise), protocol.horizon)
+
+
+def finish(steps: Generator[Any, None, T]) -> T:
+    """What a generator returns, its steps passed over."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def _why(error: Exception) -> str:
+    """A reason for people: what we said ourselves as it is, of anything else also its kind, on one line."""
+    if type(error) is ValueError or isinstance(error, WeightsMissing):
+        return str(error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,11 +1,16 @@
 """evaluate(): rolls a predictor out as a protocol says, and scores it and the trivial predictions in one pass.
 
 Batches of clips stream through: what is kept is the metrics' numbers, and the frames of one batch. A number depends on
-the protocol and the weights, not on the batch size beyond the rounding of the device's arithmetic.
+the protocol and the weights, not on the number of processes, on an interruption, or, beyond the rounding of the
+device's arithmetic, on the size of batches.
 """
 
+import copy
+import hashlib
+import json
+import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +22,17 @@ from tqdm import tqdm
 from videopred.clip import Clip, stack
 from videopred.data.whole_file import require_writable
 from videopred.evaluation import result, shuffled
+from videopred.evaluation.collect import collect, joined
+from videopred.evaluation.parts import Kept, Part, digest
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.reconstruction import row_of
 from videopred.evaluation.result import Result
 from videopred.evaluation.revisit import Visits
-from videopred.evaluation.rows import ModelRow, TrivialRow
+from videopred.evaluation.rows import ModelRow, Row, TrivialRow, is_random
+from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
-from videopred.metrics import label
 
 
-@torch.no_grad()
 def evaluate(
     predictor,
     protocol: Protocol | str,
@@ -38,10 +44,10 @@ def evaluate(
     checkpoint: dict[str, Any] | None = None,
     progress: bool = False,
     save_clips: str | Path | None = None,
+    workers: int = 1,
+    keep: str | Path | None = None,
 ) -> Result:
     """Scores `predictor` under `protocol` (or one of that name); the first row of the result is the model.
-
-    In its place may stand a tokenizer's codec, whose row is of reconstructions (`reconstruction.py`).
 
     The second is the model under shuffled actions, if it has several and there are two clips; then the trivial ones.
 
@@ -51,76 +57,144 @@ def evaluate(
     checkpoint         : `name`, `hash`, `step`, `config` of the weights, for the result; `name` is the row's
     progress           : a bar on stderr, if that is a terminal
     save_clips         : folder for what was scored, as `data_<i>.npz` in TECO's layout (real, fake)
+    workers            : processes that share the batches, each on a GPU of its own as far as there are; with more than
+                         one the predictor must be picklable
+    keep               : folder in which finished batches wait, so that the same call goes on after an interruption; it
+                         is the caller's to remove (`Kept(keep).drop()`) when the result is safe
 
     A clip with a frame that is not finite is named in `failed_clips` and left out of the model's row. Raises ValueError
     if the predictor does not fit the recipe's format, the data set has too few clips, or no pose where `revisit` asks
-    for it, or the folder is not empty.
+    for it, or the folder of clips is not empty.
     """
     protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
+    if samples is not None and samples > 1 and not is_random(predictor):
+        raise ValueError(f"samples = {samples}: this model is deterministic, every sample would be the same; ask for 1")
     protocol = protocol.shortened(num_clips, samples)
     if batch_size < 1:
         raise ValueError(f"batch_size = {batch_size}: must be at least 1")
     _require_fit(predictor, protocol)
-    dataset = protocol.dataset()
-    if save_clips is not None:
-        _require_empty(Path(save_clips))
-
     if device is not None:
         predictor.to(device)
-    device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
-    checkpoint = checkpoint or {}
     was_training = predictor.training
     predictor.eval()
-    name = checkpoint.get("name") or "model"
-    name = f"{name} (model)" if name in TRIVIAL else name  # rows and arrays are found by name
-    model = row_of(predictor, protocol, device, name)
-    if samples is not None and model.samples < samples:
-        raise ValueError(f"samples = {samples}: this model is deterministic, every sample would be the same; ask for 1")
-    misled = ModelRow(predictor, protocol, device, f"{model.name} (shuffled actions)", "shuffled actions")
-    models = [model, misled] if shuffled.tells(protocol, predictor.format.num_actions) else [model]
-    trivial = [TrivialRow(name, protocol) for name in TRIVIAL]
-    for metric, reason in model.reasons.items() if progress else ():
-        tqdm.write(f"videopred: {label(metric)} will not be computed: {reason}", sys.stderr)
-    visits, saved = Visits(protocol.revisit, protocol.context), 0
-    frames = protocol.num_clips * model.samples * protocol.horizon * len(models)
     try:
-        with tqdm(total=frames, unit=" frames", desc="eval", disable=None if progress else True) as bar:
-            for clip, givers in _batches(dataset, protocol, batch_size):
-                visits.take(clip)
-                truth = protocol.truth(clip).to(device)  # made on the CPU: a GPU divides by 255 with another rounding
-                clip = clip.to(device)
-                for row in trivial:
-                    row.take(truth, clip.id)
-                for sample in range(model.samples):
-                    fake = model.take(clip, truth, sample, bar)
-                    if save_clips is not None:
-                        _save(Path(save_clips) / f"data_{saved}.npz", clip, truth, fake, protocol.context, sample)
-                        saved += 1
-                if misled in models:
-                    lent = shuffled.lend(clip, dataset, givers, protocol.context)
-                    for sample in range(misled.samples):
-                        misled.take(lent, truth, sample, bar)
+        job = Rollouts(
+            predictor, protocol, batch_size, checkpoint or {}, None if save_clips is None else Path(save_clips)
+        )
+        if job.save_clips is not None:
+            _require_room(job.save_clips, keep is not None and Kept(Path(keep)).of(job.key()))
+        rows = job.rows(Stopwatch(job.device))
+        for name, reason in rows[0].lacking.items() if progress else ():
+            tqdm.write(f"videopred: {name} will not be computed: {reason}", sys.stderr)
+        parts = collect(job, None if keep is None else Path(keep), workers, progress)
     finally:
         predictor.train(was_training)
-
-    rows = [*models, *trivial]
-    entries = [row.entry() for row in rows]
-    arrays = {key: array for row in rows for key, array in row.arrays.items()}
-    visits.add(entries, arrays)
-    data = {
-        "protocol": protocol.to_dict(),
-        "checkpoint": checkpoint,
-        "environment": result.environment(device),
-        "rows": entries,
-    }
-    return Result(data, arrays)
+    environment = result.environment(job.device) | {"processes": workers}
+    return joined(rows, parts, protocol, checkpoint or {}, environment)
 
 
-def _batches(dataset, protocol: Protocol, size: int) -> Iterator[tuple[Clip, list[int]]]:
-    """Batches of the protocol's clips, and for each clip the place of the one whose actions it gets when shuffled."""
-    givers = shuffled.donors(protocol)
-    for start in range(0, protocol.num_clips, size):
-        yield stack([dataset[i] for i in protocol.indices[start : start + size]]), givers[start : start + size]
+class Rollouts:
+    """The batches of an evaluation of a predictor: a job for `collect`."""
+
+    def __init__(
+        self, predictor, protocol: Protocol, batch_size: int, checkpoint: dict[str, Any], save_clips: Path | None
+    ):
+        self.predictor, self.protocol, self.batch_size = predictor, protocol, batch_size
+        self.checkpoint, self.save_clips = checkpoint, save_clips
+        self.device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
+        self.dataset, self.givers = protocol.dataset(), shuffled.donors(protocol)
+        self.samples = protocol.samples if is_random(predictor) else 1
+        self.misled = shuffled.tells(protocol, predictor.format.num_actions)
+        self.scoring: list[Row] = []  # of this process, made when it begins
+
+    def __len__(self) -> int:
+        return -(-self.protocol.num_clips // self.batch_size)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: the weights by value and on the CPU, from where they go to its own device."""
+        return vars(self) | {"predictor": pickle.dumps(copy.deepcopy(self.predictor).cpu()), "scoring": []}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state | {"predictor": pickle.loads(state["predictor"])})
+
+    def rows(self, watch: Stopwatch) -> list[Row]:
+        """The model, the model misled if that tells something, the trivial predictions."""
+        name = self.checkpoint.get("name") or "model"
+        name = f"{name} (model)" if name in TRIVIAL else name  # rows and arrays are found by name
+        rows: list[Row] = [row_of(self.predictor, self.protocol, name, watch)]
+        if self.misled:
+            title = f"{name} (shuffled actions)"
+            rows.append(ModelRow(self.predictor, self.protocol, title, watch, "shuffled actions"))
+        return rows + [TrivialRow(name, self.protocol, watch) for name in TRIVIAL]
+
+    def frames(self, number: int) -> int:
+        return len(self._places(number)) * self.protocol.horizon * self.samples * (2 if self.misled else 1)
+
+    def key(self) -> dict[str, Any]:
+        return {
+            "protocol": self.protocol.hash,
+            "checkpoint": {key: value for key, value in self.checkpoint.items() if key != "config"},
+            "weights": digest(*(tensor.cpu() for tensor in self.predictor.state_dict().values())),
+            "config": _joined([json.dumps(self.checkpoint.get("config"), default=str)]),
+            "batch_size": self.batch_size,
+            "save_clips": None if self.save_clips is None else str(self.save_clips.absolute()),
+            "environment": result.environment(self.device),
+        }
+
+    def fingerprint(self, number: int) -> str:
+        return _joined(self._read(number)[2])
+
+    @torch.no_grad()
+    def __call__(self, number: int) -> Iterator[int | Part]:
+        if not self.scoring:
+            self.predictor.to(self.device)
+            self.scoring = self.rows(Stopwatch(self.device))
+        watch, protocol = self.scoring[0].watch, self.protocol
+        model, *others = self.scoring
+        assert isinstance(model, ModelRow)
+        with watch("data"):
+            clip, truth, digests = self._read(number)
+            visits = Visits(protocol.revisit, protocol.context)
+            visits.take(clip)
+            clip, truth = clip.to(self.device), truth.to(self.device)
+        for sample in range(self.samples):
+            fake = yield from model.take(clip, truth, sample)
+            if self.save_clips is not None:
+                with watch("saving"):
+                    path = self.save_clips / f"data_{number * self.samples + sample}.npz"
+                    _save(path, clip, truth, fake, protocol.context, sample)
+        for row in others:
+            if isinstance(row, TrivialRow):
+                row.take(truth, clip.id)
+            elif isinstance(row, ModelRow):
+                with watch("data"):
+                    lent = shuffled.lend(clip, self.dataset, self._of_batch(self.givers, number), protocol.context)
+                for sample in range(self.samples):
+                    yield from row.take(lent, truth, sample)
+        yield Part({row.name: row.cut() for row in self.scoring}, digests, _joined(digests), watch.cut(), visits.seen)
+
+    def _read(self, number: int) -> tuple[Clip, Tensor, list[str]]:
+        """A batch, its frames as they are scored, and what identifies each clip. On the CPU.
+
+        The truth is made there: a GPU divides by 255 with another rounding.
+        """
+        clip = stack([self.dataset[i] for i in self._places(number)])
+        truth = self.protocol.truth(clip)
+        return clip, truth, [digest(*parts) for parts in zip(truth, *_tracks(clip), strict=True)]
+
+    def _places(self, number: int) -> Sequence[int]:
+        return self._of_batch(self.protocol.indices, number)
+
+    def _of_batch(self, clips: Sequence[int], number: int) -> Sequence[int]:
+        return clips[number * self.batch_size : (number + 1) * self.batch_size]
+
+
+def _tracks(clip: Clip) -> list[Tensor]:
+    return [track for track in (clip.actions, clip.pose) if track is not None]
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
 def _require_fit(predictor, protocol: Protocol) -> None:
@@ -137,8 +211,9 @@ def _require_fit(predictor, protocol: Protocol) -> None:
         )
 
 
-def _require_empty(folder: Path) -> None:
-    if any(folder.glob("data_*.npz")):
+def _require_room(folder: Path, going_on: bool) -> None:
+    """Raises ValueError unless clips can be put into `folder`, among no others but those of an earlier try."""
+    if any(folder.glob("data_*.npz")) and not going_on:
         raise ValueError(f"{folder}: already holds data_*.npz files; give another folder, so that clips are not mixed")
     require_writable(folder / "data_0.npz")
 

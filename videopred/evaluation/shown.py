@@ -1,39 +1,60 @@
 """shown(): the best, the median and the worst clip of an evaluation, rolled out once more for its report."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
-from tqdm import tqdm
+from torch import Tensor
 
-from videopred.clip import stack
+from videopred import config
+from videopred.clip import Clip, stack
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.reconstruction import row_of
 from videopred.evaluation.report import Shown, choice
+from videopred.evaluation.rows import finish
+from videopred.evaluation.timing import Stopwatch
 from videopred.metrics import PSNRConfig
 
 
-@torch.no_grad()
-def shown(predictor, protocol: Protocol, result: dict[str, Any]) -> list[Shown]:
-    """First samples of the clips that `report.choice` names; a rollout repeats, so they are what was scored."""
-    dataset, device = protocol.dataset(), next((p.device for p in predictor.parameters()), torch.device("cpu"))
-    wanted, found = choice(result), {}
+def shown(predictors: Mapping[str, Any], protocol: Protocol, result: dict[str, Any]) -> list[Shown]:
+    """First samples, by every predictor, of the clips that `report.choice` names of a result.
+
+    A rollout repeats, so they are what was scored.
+    """
+    dataset, wanted, found = protocol.dataset(), choice(result), {}
     for i in protocol.indices if wanted else ():
         clip = dataset[i]
         if clip.id in wanted.values():
             found[clip.id] = clip
         if len(found) == len(set(wanted.values())):
             break
-    clips, was_training = [], predictor.training
+    clips = []
+    for title, name in wanted.items():
+        batch = stack([found[name]])
+        truth = protocol.truth(batch)
+        panes = {"truth": truth[0].numpy()}
+        panes |= {told: _rolled(predictor, protocol, batch, truth) for told, predictor in predictors.items()}
+        clips.append(Shown(title, panes, protocol.context))
+    return clips
+
+
+def shown_of(predictors: Mapping[str, Any], result: dict[str, Any]) -> list[Shown]:
+    """The same of a result that was read from a file."""
+    table = {key: value for key, value in result["protocol"].items() if key not in ("hash", "data")}
+    return shown(predictors, config.from_dict(Protocol, table).shortened(None, 1), result)
+
+
+@torch.no_grad()
+def _rolled(predictor: Any, protocol: Protocol, batch: Clip, truth: Tensor) -> np.ndarray:
+    """Context and predicted frames of a batch of one, uint8 (t, h, w, c)."""
+    device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
+    alone = dataclasses.replace(protocol, metrics=(PSNRConfig(),))
+    row, was_training = row_of(predictor, alone, "shown", Stopwatch(device)), predictor.training
     predictor.eval()
     try:
-        for title, name in wanted.items():
-            row = row_of(predictor, dataclasses.replace(protocol, metrics=(PSNRConfig(),)), device, "shown")
-            batch = stack([found[name]])
-            truth = protocol.truth(batch).to(device)
-            fake = row.take(batch.to(device), truth, 0, tqdm(disable=True))
-            whole = torch.cat([truth[:, : protocol.context], fake], 1)
-            clips.append(Shown(title, truth[0].cpu().numpy(), whole[0].cpu().numpy(), protocol.context))
+        fake = finish(row.take(batch.to(device), truth.to(device), 0))
     finally:
         predictor.train(was_training)
-    return clips
+    return torch.cat([truth[:, : protocol.context], fake.cpu()], 1)[0].numpy()

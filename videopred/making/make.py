@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 
 from tqdm import tqdm
 
+from videopred import crew
 from videopred.data.hold import hold
 from videopred.data.split import SPLITS, Split
 from videopred.data.whole_file import DISK_FULL
-from videopred.making import crew, files
+from videopred.making import files
 from videopred.making.plan import Plan
 
 PART = 8  # clips that follow each other and are recorded together: some engines start once for all of them

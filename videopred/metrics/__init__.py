@@ -8,6 +8,7 @@ clip, sample and frame, or one row of features per clip and sample, never frames
     update(predicted, target, clip_ids, sample=0)
         predicted, target  (b, t, h, w, c), uint8 or floating in [0, 1]; anything else is a ValueError
         clip_ids           b names; a (clip, sample) may be scored once, in any order, on any process
+    numbers                a `Numbers`, all that it keeps: what is put there is what it would have kept itself
     merge(other)           takes over the numbers of another accumulator; the same as one pass over all
     compute(order=None)    -> Score over the clips of `order` (default: all, sorted), reduced in that order
 
@@ -31,7 +32,7 @@ from videopred.metrics.efficientnet import FrechetEfficientNetConfig
 from videopred.metrics.fvd import FVDConfig
 from videopred.metrics.intensity import EnergyConfig, InkConfig
 from videopred.metrics.lpips import LPIPSConfig
-from videopred.metrics.numbers import Score, SetScore
+from videopred.metrics.numbers import Numbers, Score, SetScore
 from videopred.metrics.openstl import SumOfAbsolutesConfig, SumOfSquaresConfig
 from videopred.metrics.psnr import PSNRConfig, PSNROfMeanConfig
 from videopred.metrics.ssim import SSIMConfig
@@ -61,6 +62,8 @@ def label(metric: Metric) -> str:
 class Accumulator(Protocol):
     """What `Metric.build()` returns; the module's docstring says what each method does."""
 
+    numbers: Numbers
+
     def update(self, predicted: Tensor, target: Tensor, clip_ids: Sequence[str], sample: int = 0) -> None: ...
 
     def merge(self, other) -> None: ...
@@ -77,6 +80,7 @@ __all__ = [
     "InkConfig",
     "LPIPSConfig",
     "Metric",
+    "Numbers",
     "PSNRConfig",
     "PSNROfMeanConfig",
     "SSIMConfig",

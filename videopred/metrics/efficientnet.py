@@ -8,15 +8,13 @@ mean of the 1,280 features of its frames, so the distance knows what clips look 
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from videopred.config import at_least
-from videopred.metrics.features import FrechetMetric, Network
-from videopred.metrics.frechet import Covariance
+from videopred.metrics.features import FrechetConfig, Network
 from videopred.weights import sha256
 
 SIDE = 224
@@ -34,29 +32,10 @@ BLOCKS = (
 
 
 @dataclass(frozen=True)
-class FrechetEfficientNetConfig:
-    """Frechet distance on EfficientNet-lite0's frame features: FVD's stand-in without its weights, not FVD.
-
-    covariance, context, frames : as in FVD
-    """
+class FrechetEfficientNetConfig(FrechetConfig):
+    """Frechet distance on EfficientNet-lite0's frame features: FVD's stand-in without its weights, not FVD."""
 
     kind: Literal["frechet_efficientnet_lite0"] = "frechet_efficientnet_lite0"
-    covariance: Covariance = "n-1"
-    context: Literal["in", "out"] = "out"
-    frames: int = 0
-    better: ClassVar[str] = "lower"
-    unit: ClassVar[str] = ""
-
-    def __post_init__(self):
-        at_least(self, frames=0)
-
-    @property
-    def label(self) -> str:
-        return f"{self.kind}-{self.frames}f" if self.frames else self.kind
-
-    def build(self) -> FrechetMetric:
-        """Raises ValueError without the package."""
-        return FrechetMetric(self)
 
     def network(self) -> Network:
         return _network()

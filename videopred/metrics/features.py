@@ -7,13 +7,15 @@ that were seen before (the true clips, in each row of a table and for each sampl
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from videopred.config import at_least
 from videopred.metrics.frames import require_pair, require_range
 from videopred.metrics.frechet import Covariance, frechet_distance
 from videopred.metrics.numbers import Numbers, SetScore
@@ -42,16 +44,34 @@ class Network:
         return self.rows[key]
 
 
-class FrechetConfig(Protocol):
-    """What a config must have to be measured by `FrechetMetric`."""
+@dataclass(frozen=True)
+class FrechetConfig:
+    """
+    covariance : `n-1` (TF-GAN's and the papers') or `n` (StyleGAN-V's, cd-fvd's)
+    context    : `in`: clips begin with the true context frames; `out`: only predicted frames count
+    frames     : how many frames of a clip, from its start; 0 is all
+    """
+
+    kind: Any
+    covariance: Covariance = "n-1"
+    context: Literal["in", "out"] = "out"
+    frames: int = 0
+    better: ClassVar[str] = "lower"
+    unit: ClassVar[str] = ""
+
+    def __post_init__(self):
+        at_least(self, frames=0)
 
     @property
-    def frames(self) -> int: ...
+    def label(self) -> str:
+        return f"{self.kind}-{self.frames}f" if self.frames else self.kind
 
-    @property
-    def covariance(self) -> Covariance: ...
+    def build(self) -> "FrechetMetric":
+        """Raises ValueError where weights or a package are missing."""
+        return FrechetMetric(self)
 
-    def network(self) -> Network: ...
+    def network(self) -> Network:
+        raise NotImplementedError
 
 
 class FrechetMetric:
@@ -61,7 +81,6 @@ class FrechetMetric:
         self.config = config
         self.about = config.network().about  # now, not after hours of rollouts, it is said that weights are missing
         self.numbers = Numbers()
-        self.lengths: set[int] = set()
 
     def update(self, predicted: Tensor, target: Tensor, clip_ids: Sequence[str], sample: int = 0) -> None:
         require_pair(predicted, target)
@@ -70,22 +89,18 @@ class FrechetMetric:
         count = self.config.frames or predicted.shape[1]
         if predicted.shape[1] < count:
             raise ValueError(f"frames = {count}: the clips have only {predicted.shape[1]} frames")
-        self._require_equal({count})
         network = self.config.network()
         rows = [torch.stack([network(clip[:count]) for clip in clips]) for clips in (predicted, target)]
-        self.numbers.add(torch.stack(rows), clip_ids, sample)
-        self.lengths |= {count}
+        self.numbers.add(torch.stack(rows), clip_ids, sample, count)
 
     def merge(self, other: "FrechetMetric") -> None:
-        self._require_equal(other.lengths)
         self.numbers.merge(other.numbers)
-        self.lengths |= other.lengths
 
     def compute(self, order: Sequence[str] | None = None) -> SetScore:
         clips, (predicted, true) = self.numbers.arrays(order)  # (clip, sample, d)
         samples = range(predicted.shape[1])
         value = self._distance(predicted.reshape(-1, predicted.shape[-1]), true[:, 0])
-        extras: dict[str, Any] = {"weights": self.about, "frames_used": next(iter(self.lengths))}
+        extras: dict[str, Any] = {"weights": self.about, "frames_used": self.numbers.frames}
         if len(samples) > 1:
             extras["per_sample"] = [self._distance(predicted[:, i], true[:, 0]) for i in samples]
         if len(clips) < FEW:
@@ -105,9 +120,3 @@ class FrechetMetric:
 
     def _distance(self, predicted: np.ndarray, true: np.ndarray) -> float:
         return frechet_distance(predicted, true, self.config.covariance)
-
-    def _require_equal(self, lengths: set[int]) -> None:
-        if len(self.lengths | lengths) > 1:
-            raise ValueError(
-                f"all clips of one score must have equal length; got {sorted(self.lengths | lengths)} frames"
-            )

@@ -9,52 +9,35 @@ import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from videopred import weights
-from videopred.config import at_least
-from videopred.metrics.features import FrechetMetric, Network
-from videopred.metrics.frechet import Covariance
+from videopred.metrics.features import FrechetConfig, Network
 from videopred.metrics.i3d import I3D, BatchNorm, prepared
 
 Weights = Literal["i3d_pretrained_400", "i3d_torchscript"]
 
 
 @dataclass(frozen=True)
-class FVDConfig:
+class FVDConfig(FrechetConfig):
     """FVD: distance of the predicted clips as a set from the true ones, by I3D's logits.
 
+    covariance, context, frames : as `FrechetConfig` says
     weights    : the file; both hold the same network
     batch_norm : `tensorflow` adds 1e-3 to variances, as the papers did, `pytorch` 1e-5, as PyTorch ports do
-    covariance : `n-1` (TF-GAN's and the papers') or `n` (StyleGAN-V's, cd-fvd's)
-    context    : `in`: clips begin with the true context frames; `out`: only predicted frames count
-    frames     : how many frames of a clip, from its start; 0 is all
     """
 
     kind: Literal["fvd"] = "fvd"
     weights: Weights = "i3d_pretrained_400"
     batch_norm: BatchNorm = "tensorflow"
-    covariance: Covariance = "n-1"
-    context: Literal["in", "out"] = "out"
-    frames: int = 0
-    better: ClassVar[str] = "lower"
-    unit: ClassVar[str] = ""
 
     def __post_init__(self):
-        at_least(self, frames=0)
+        super().__post_init__()
         if self.weights == "i3d_torchscript" and self.batch_norm != "tensorflow":
             raise ValueError("batch_norm = 'pytorch': i3d_torchscript has its own, fixed; choose i3d_pretrained_400")
-
-    @property
-    def label(self) -> str:
-        return f"fvd-{self.frames}f" if self.frames else "fvd"
-
-    def build(self) -> FrechetMetric:
-        """Raises WeightsMissing where the weights are not on this machine."""
-        return FrechetMetric(self)
 
     def network(self) -> Network:
         path, digest = weights.load(self.weights)

@@ -13,16 +13,33 @@ class Numbers:
 
     def __init__(self):
         self.rows: dict[tuple[str, int], np.ndarray] = {}  # each float64 (..., t)
+        self.frames = 0  # of every clip, if there is one
 
-    def add(self, values: Tensor, clip_ids: Sequence[str], sample: int) -> None:
-        """`values`: (..., b, t). Raises ValueError if a (clip, sample) comes twice or is of another length."""
+    def add(self, values: Tensor, clip_ids: Sequence[str], sample: int, frames: int = 0) -> None:
+        """`values`: (..., b, t). Raises ValueError if a (clip, sample) comes twice or is of another length.
+
+        frames : of each clip, where t is something else
+        """
         stacked = values.movedim(-2, 0).double().cpu().numpy().copy()  # (b, ..., t)
         if len(clip_ids) != len(stacked):
             raise ValueError(f"{len(clip_ids)} clip ids for a batch of {len(stacked)} clips")
-        self._take({(clip, sample): row for clip, row in zip(clip_ids, stacked, strict=True)}, len(clip_ids))
+        rows = {(clip, sample): row for clip, row in zip(clip_ids, stacked, strict=True)}
+        self._take(rows, len(clip_ids), frames or stacked.shape[-1])
 
     def merge(self, other: "Numbers") -> None:
-        self._take(other.rows, len(other.rows))
+        self._take(other.rows, len(other.rows), other.frames)
+
+    def pack(self) -> tuple[dict[str, Any], np.ndarray]:
+        """All that is kept, as JSON takes it and as one array; `unpack` makes it whole again."""
+        keys = [list(key) for key in self.rows]
+        return {"keys": keys, "frames": self.frames}, np.stack(list(self.rows.values())) if keys else np.empty(0)
+
+    @classmethod
+    def unpack(cls, facts: dict[str, Any], rows: np.ndarray) -> "Numbers":
+        numbers = cls()
+        numbers.rows = {(clip, sample): row for (clip, sample), row in zip(facts["keys"], rows, strict=True)}
+        numbers.frames = facts["frames"]
+        return numbers
 
     def arrays(self, order: Sequence[str] | None) -> tuple[tuple[str, ...], np.ndarray]:
         """Clip ids in `order` (default: sorted) and the numbers (..., clip, sample, frame)."""
@@ -37,14 +54,16 @@ class Numbers:
         table = [np.stack([self.rows[clip, sample] for sample in samples], -2) for clip in clips]
         return clips, np.stack(table, -3)
 
-    def _take(self, rows: Mapping[tuple[str, int], np.ndarray], count: int) -> None:
+    def _take(self, rows: Mapping[tuple[str, int], np.ndarray], count: int, frames: int) -> None:
         again = [clip for clip, sample in rows if (clip, sample) in self.rows]
         if again or len(rows) < count:
             raise ValueError(f"clip {again[0] if again else next(iter(rows))[0]!r} was scored twice")
-        lengths = {row.shape[-1] for row in (*rows.values(), *list(self.rows.values())[:1])}
-        if len(lengths) > 1:
-            raise ValueError(f"all clips of one score must have equal length; got {sorted(lengths)} frames")
+        if self.rows and rows and self.frames != frames:
+            raise ValueError(
+                f"all clips of one score must have equal length; got {sorted({self.frames, frames})} frames"
+            )
         self.rows.update(rows)
+        self.frames = frames if rows else self.frames
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,23 @@ class WorkerDied(Exception):
     exit_code = 3
 
 
-def work(do: Callable[[Part], Iterable[T]], parts: Sequence[Part], workers: int) -> Generator[T]:
+def work(
+    do: Callable[[Part], Iterable[T]], parts: Sequence[Part], workers: int, *, start: str | None = None
+) -> Generator[T]:
     """What `do` yields for every one of `parts`, as it comes; worker k of n takes parts k, k + n, k + 2n ...
+
+    start : how processes start, as in `multiprocessing` ("spawn" where torch runs: its threads do not survive a fork)
 
     Raises what a worker raises (RuntimeError, with the trace, for what was nobody's mistake but ours), WorkerDied.
     """
     crew: dict[Connection, Any] = {}
+    context: Any = multiprocessing.get_context(start)
     try:
         for k in range(min(workers, len(parts))):
-            ours, theirs = multiprocessing.Pipe(duplex=False)
-            crew[ours] = multiprocessing.Process(target=_work, args=(do, parts[k::workers], theirs), daemon=True)
-            crew[ours].start()
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(do, parts[k::workers], theirs), daemon=True)
+            process.start()
+            crew[ours] = process
             theirs.close()  # the worker has it, and when the worker ends it is closed
         waiting = set(crew)
         while waiting:
@@ -69,6 +75,7 @@ def _work(do: Callable[[Part], Iterable[T]], parts: Sequence[Part], connection: 
                 if not asked.is_alive():
                     return
                 connection.send(("did", value))
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing is left but to end, in order
         connection.send(("done", None))
     except KeyboardInterrupt:  # an engine that hears SIGTERM in our place says it so
         return
