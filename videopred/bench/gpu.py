@@ -41,6 +41,7 @@ class Size:
     horizon: int
 
 
+CALLS = 10  # of a scan in one measurement, so that starting a kernel is no part of it
 ON_GPU = Size("moving-mnist-600", batch=8, frames=600, chunk=50, horizon=400)
 ON_CPU = Size("debug", batch=2, frames=12, chunk=6, horizon=4)
 
@@ -71,10 +72,11 @@ def scans(size: Size, device: torch.device, rounds: int) -> Iterator[Row]:
         kind = f"scan, A {'varies' if varying else 'constant'}, {str(dtype).removeprefix('torch.')}"
         where = f"{kind}, b t h w p {'x'.join(map(str, shape[:-1]))}"
         found = to_rows(compare(functions, rounds, title=kind), where, "copy")
-        rates = {row.name: moved[row.name] / row.median_ms / 1e6 for row in found if row.median_ms is not None}
+        times = {row.name: row.median_ms / CALLS for row in found if row.median_ms is not None}
+        rates = {name: moved[name] / ms / 1e6 for name, ms in times.items()}
         for row in found:
-            share = rates[row.name] / rates["copy"]
-            yield replace(row, figures={"gbytes_per_second": rates[row.name], "share_of_copy": share})
+            figures = {"gbytes_per_second": rates[row.name], "share_of_copy": rates[row.name] / rates["copy"]}
+            yield replace(row, median_ms=times[row.name], figures=figures)
 
 
 def _scan(a: Tensor, b: Tensor, device: torch.device) -> tuple[dict[str, Callable[[], object]], dict[str, int]]:
@@ -95,7 +97,7 @@ def _scan(a: Tensor, b: Tensor, device: torch.device) -> tuple[dict[str, Callabl
         "scan, forward": b.nbytes + x.nbytes + varying,
         "scan, backward": b.nbytes + 2 * x.nbytes + 2 * varying,
     }
-    return {name: _ended(function, device) for name, function in functions.items()}, moved
+    return {name: _ended(function, device, calls=CALLS) for name, function in functions.items()}, moved
 
 
 def training(size: Size, device: torch.device, rounds: int) -> Iterator[Row]:
@@ -193,12 +195,15 @@ def step(fed: Any, given: Clip, predictor: torch.nn.Module) -> Callable[[], obje
     return _ended(call, device)
 
 
-def _ended(function: Callable[[], Any], device: torch.device, bfloat16: bool = False) -> Callable[[], object]:
-    """The function, over when the device is done."""
+def _ended(
+    function: Callable[[], Any], device: torch.device, *, calls: int = 1, bfloat16: bool = False
+) -> Callable[[], object]:
+    """So many calls of the function, over when the device is done."""
 
     def call() -> None:
         with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-            function()
+            for _ in range(calls):
+                function()
         if device.type == "cuda":
             torch.cuda.synchronize()
 

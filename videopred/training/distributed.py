@@ -133,7 +133,11 @@ def normal(rows: int, *rest: int, generator: Generator) -> Tensor:
 
 def parallel(module: nn.Module) -> nn.Module:
     """The module with gradients averaged over processes, and with the weights and buffers of rank 0."""
-    return module if _waiting is None else DistributedDataParallel(module, broadcast_buffers=False)
+    if _waiting is None:
+        return module
+    for buffer in module.buffers():  # constants; DDP sends weights once, and would send these at every step or never
+        distributed.broadcast(buffer, 0)
+    return DistributedDataParallel(module, broadcast_buffers=False)
 
 
 def alone(module: nn.Module) -> AbstractContextManager:
