@@ -50,7 +50,7 @@ def curves(block: Block, metric: str) -> str:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """At most five round numbers in low..high."""
+    """At most six round numbers in low..high."""
     if not high > low:
         return [low]
     power = 10.0 ** np.floor(np.log10((high - low) / 4))

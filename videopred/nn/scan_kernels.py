@@ -11,6 +11,8 @@ steps are read before the first of them is used: a walk alone would wait for mem
 Triton is not everywhere. With TRITON_INTERPRET=1 in the environment all this runs on CPU tensors.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -23,7 +25,7 @@ def forward(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:
     """As `scan`; all three contiguous. The states have the precision of `initial`."""
     x = torch.empty_like(b, dtype=initial.dtype)
     with torch.cuda.device_of(b):
-        _forward[_grid(b, initial)](a, b, initial, x, *_sizes(a, b, initial), VARYING=a.dim() == b.dim(), **LAUNCH)
+        _forward[_grid(b, initial)](a, b, initial, x, *_sizes(a, b, initial), **_launch(a.dim() == b.dim()))
     return x
 
 
@@ -34,12 +36,14 @@ def backward(grad: Tensor, a: Tensor, x: Tensor, initial: Tensor, dtype: torch.d
     grad_b = torch.empty_like(grad, dtype=dtype)
     with torch.cuda.device_of(grad):
         _backward[_grid(x, initial)](
-            grad, a, x, initial, grad_a, grad_b, grad_initial, *_sizes(a, x, initial), VARYING=varying, **LAUNCH
+            grad, a, x, initial, grad_a, grad_b, grad_initial, *_sizes(a, x, initial), **_launch(varying)
         )
     return (grad_a if varying else grad_a.flatten(0, -3).sum(0)), grad_b, grad_initial
 
 
-LAUNCH = {"BLOCK": BLOCK, "num_warps": 1}
+def _launch(varying: bool) -> dict[str, Any]:
+    """What a kernel is compiled for."""
+    return {"VARYING": varying, "BLOCK": BLOCK, "num_warps": 1}
 
 
 def _grid(b: Tensor, initial: Tensor) -> tuple[int, int]:
