@@ -200,6 +200,14 @@ def test_show_of_a_tokenizer_counts_its_parameters(capsys):
     assert "# total" in out and "FLOPs" not in out
 
 
+def test_show_tells_how_often_a_prior_is_called(capsys):
+    cli.main(["show", "doom-maze-teco-small"])
+    shown = capsys.readouterr().out
+    assert "# calls of the prior per frame: 12" in shown
+    flops = {_cells(line)[0]: _cells(line)[-1] for line in shown.splitlines() if line.startswith("# ")}
+    assert int(flops["prior"].replace(",", "")) > int(flops["codec.decoder"].replace(",", "")) > 0
+
+
 def _cells(line: str) -> list[str]:
     return [cell for cell in line.lstrip("# ").split("  ") if cell]
 

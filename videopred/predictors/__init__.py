@@ -11,7 +11,7 @@
   one of its frames (t' = t), the first chunk all but the first (t' = t - 1).
 - The loss of a chunk is its sum over the count of the whole clip (`clip.whole`), so that the losses of all chunks of a
   clip add up to the loss of the whole.
-  So do metrics, but for "perplexity", which is of the codes of one chunk.
+  So do metrics, but for "perplexity": the mean of the chunks' own.
 - `inputs` (b, t, c, h, w) are fed in place of the true frames; the targets stay true.
 - Nothing here draws random numbers: `noise` is handed in, standard normal, (b, t, *noise_shape()); `predict` has no t.
 - A predictor of tokens has a `tokenizer` (frozen.py); tokens wait in its state in place of the frame. It takes clips of
