@@ -272,3 +272,40 @@ def test_a_clip_too_short_for_the_feeding_is_refused_before_training(feeding, fr
         ValueError, match=f"clip_frames = {frames - 1}: must be at least {frames} with feeding {feeding}"
     ):
         tiny(kind, f"training.clip_frames={frames - 1}")
+
+
+class Counted:
+    """A predictor that counts the frames of one clip that pass through it."""
+
+    def __init__(self, predictor):
+        self.predictor, self.count = predictor, 0
+
+    def __getattr__(self, name):
+        return getattr(self.predictor, name)
+
+    def __call__(self, clip, inputs=None, **rest):
+        self.count += clip.num_frames
+        return self.predictor(clip, inputs=inputs, **rest)
+
+    def reconstruct(self, clip, inputs=None, **rest):
+        self.count += clip.num_frames
+        return self.predictor.reconstruct(clip, inputs=inputs, **rest)
+
+    def predict(self, *args, **rest):
+        self.count += 1
+        return self.predictor.predict(*args, **rest)
+
+
+@pytest.mark.parametrize("recipe", [TeacherForcingConfig(), ScheduledSamplingConfig(min_context=3, max_context=3),
+                                    ClosedLoopConfig(warmup=0.5, ramp=0.75, min_context=2, max_context=3,
+                                                     min_horizon=2, max_horizon=4),
+                                    ClosedLoopConfig(warmup=0.5, ramp=0.75, min_context=3, max_context=3, min_horizon=2,
+                                                     max_horizon=4, max_gradient=2)])  # fmt: skip
+@pytest.mark.parametrize("progress", [0.0, 0.25, 1.0])
+def test_frames_are_those_that_pass_through_the_model(recipe, progress, predictor, clip):
+    counts = []
+    for seed in range(60):
+        counted = Counted(predictor)
+        recipe.loss(counted, clip, progress, dice(seed))
+        counts.append(counted.count)
+    assert sum(counts) / len(counts) == pytest.approx(recipe.frames(clip.num_frames, progress), abs=0.3)

@@ -13,6 +13,7 @@ The last two feed pixels back; a predictor of tokens (one with a `tokenizer`) le
 
 `loss(predictor, clip, progress, generator)`: `progress` is the finished share of training in 0..1, `generator` the only
 source of randomness; returns (loss, metrics). `least_frames` is the shortest clip it can use.
+`frames(length, progress)` is how many frames of a clip pass through the model, on average over what is drawn, with all passes counted.
 """
 
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ class TeacherForcingConfig:
     @property
     def least_frames(self) -> int:
         return 2
+
+    def frames(self, length: int, progress: float) -> float:
+        return length
 
     def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
         noise = _noise(predictor, clip, generator)
@@ -68,6 +72,9 @@ class ScheduledSamplingConfig:
     @property
     def least_frames(self) -> int:
         return self.min_context + 2  # one frame that may be replaced, and one to predict from it
+
+    def frames(self, length: int, progress: float) -> float:
+        return length * (1 + (self.passes if self.share and progress else 0))
 
     def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
         frames = inputs = clip.pixels()
@@ -118,15 +125,19 @@ class ClosedLoopConfig:
     def least_frames(self) -> int:
         return self.max_context + self.max_horizon
 
+    def frames(self, length: int, progress: float) -> float:
+        if progress < self.warmup:
+            return self.max_context + self.min_horizon
+        horizon, kept = self._horizon(progress)
+        return (self.min_context + self.max_context) / 2 + (horizon + kept) / 2  # what is skipped is made all the same
+
     @sharing()
     def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
         context = _draw(self.min_context, self.max_context, generator)
         if progress < self.warmup:
             loss, metrics, _ = predictor(clip.slice(0, self.max_context + self.min_horizon))
             return loss, metrics
-        grown = min(1.0, (progress - self.warmup) / (self.ramp - self.warmup))
-        horizon = round(self.min_horizon + (self.max_horizon - self.min_horizon) * grown)
-        length = min(horizon, self.max_gradient or horizon)
+        horizon, length = self._horizon(progress)
         # first and last frames must be met as often as the others, so what is drawn may lie beyond the ends
         drawn = _draw(1 - length, horizon - 1, generator) if length < horizon else 0
         skipped = min(max(drawn, 0), horizon - length)
@@ -145,6 +156,12 @@ class ClosedLoopConfig:
         return _weighted([loss for loss, _ in totals], shares), {
             name: _weighted([metrics[name] for _, metrics in totals], shares) for name in totals[0][1]
         }
+
+    def _horizon(self, progress: float) -> tuple[int, int]:
+        """Frames predicted after the context, and how many of them the gradient goes through."""
+        grown = min(1.0, (progress - self.warmup) / (self.ramp - self.warmup))
+        horizon = round(self.min_horizon + (self.max_horizon - self.min_horizon) * grown)
+        return horizon, min(horizon, self.max_gradient or horizon)
 
 
 def _weighted(parts: list[Tensor], shares: list[float]) -> Tensor:

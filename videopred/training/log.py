@@ -32,7 +32,7 @@ class Log:
         self.file = open(run / "metrics.jsonl" if self.speaks else os.devnull, "a", encoding="utf-8")  # noqa: SIM115
         quiet = not sys.stderr.isatty() or not self.speaks
         self.bar = tqdm(total=settings.steps, initial=step, unit="step", disable=quiet, dynamic_ncols=True)
-        self.seconds, self.steps = 0.0, 0
+        self.seconds, self.steps, self.frames = 0.0, 0, 0.0
 
     def __enter__(self) -> "Log":
         return self
@@ -48,11 +48,12 @@ class Log:
         settings = self.settings
         self.bar.update()
         self.seconds, self.steps = self.seconds + seconds, self.steps + 1
+        self.frames += settings.feeding.frames(settings.clip_frames, (step - 1) / settings.steps)
         if step % settings.log_every and step != settings.steps:
             return
-        each, self.seconds, self.steps = self.seconds / self.steps, 0.0, 0
-        frames = settings.batch_size * settings.accumulate * settings.clip_frames
-        numbers = numbers | {"ms_per_step": 1000 * each, "frames_per_second": frames / each}
+        each, rate = self.seconds / self.steps, settings.batch_size * settings.accumulate * self.frames / self.seconds
+        self.seconds, self.steps, self.frames = 0.0, 0, 0.0
+        numbers = numbers | {"ms_per_step": 1000 * each, "frames_per_second": rate}
         numbers["memory_gib"] = memory_gib(self.device)
         self._write(step, numbers)
         if not self.bar.disable:
