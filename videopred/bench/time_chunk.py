@@ -4,7 +4,7 @@ Each measurement is the loss of one clip and its gradient, of the preset's model
 for memory once held is kept. `peak_mib` is the most the process held above what it held before there was a clip;
 `seconds` is how long it took, once.
 `gradient_error` is the largest difference to the gradient of the whole clip, relative to the largest value of its
-tensor, of the worst tensor; measured on the shortest clip, for it needs the memory of a whole one.
+tensor, of the worst tensor; measured on the two shortest clips, for it needs the memory of a whole one.
 """
 
 import sys
@@ -41,7 +41,7 @@ def measure(preset: str, chunk: int, lengths: tuple[int, ...]) -> Iterator[Row]:
         kind, first = f"chunks of {size}" if size else "whole clip", None
         for length in frames:
             figures = apart(cost, preset, length, size)
-            if size and length == lengths[0]:
+            if size and length in lengths[:2]:
                 figures["gradient_error"] = apart(gradient_error, preset, length, size)
             first = first or figures["peak_mib"]
             pair = (f"{kind}, {frames[0]} frames", figures["peak_mib"] / first) if length != frames[0] else (None, None)
