@@ -13,7 +13,8 @@ The last two feed pixels back; a predictor of tokens (one with a `tokenizer`) le
 
 `loss(predictor, clip, progress, generator)`: `progress` is the finished share of training in 0..1, `generator` the only
 source of randomness; returns (loss, metrics). `least_frames` is the shortest clip it can use.
-`frames(length, progress)` is how many frames of a clip pass through the model, on average over what is drawn, with all passes counted.
+`frames(length, progress)` is how many frames of a clip pass through the model, on average over what is drawn, with all
+passes counted.
 """
 
 from dataclasses import dataclass
