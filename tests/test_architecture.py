@@ -10,9 +10,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FLOORS = [
     {"config", "clip", "allocator", "weights", "crew"},
-    {"nn"},
+    {"nn", "saved"},
     {"spatial"},
     {"dynamics", "codecs", "data", "metrics"},
+    {"tokenizer"},
     {"predictors", "recorders"},
     {"rollout", "checkpoint"},
     {"training", "evaluation", "bench", "sweep", "making", "checking"},

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from videopred import checkpoint, config
+from videopred import checkpoint, config, saved
 from videopred.clip import Clip
 from videopred.training import RunConfig
 
@@ -43,7 +43,7 @@ def step(made, tmp_path):
 @pytest.fixture
 def shipped(monkeypatch, tmp_path):
     """An empty checkpoints/ folder in the place of the checkout's."""
-    monkeypatch.setattr(checkpoint, "SHIPPED", tmp_path / "checkpoints")
+    monkeypatch.setattr(saved, "SHIPPED", tmp_path / "checkpoints")
     return tmp_path / "checkpoints"
 
 
@@ -221,7 +221,7 @@ def test_a_part_from_outside_is_imported_and_loads_again(tmp_path):
         "@dataclass(frozen=True)\nclass MineConfig(ResNetConfig):\n    kind: str = 'mine'\n"
     )
     code = (
-        "import torch; from videopred import checkpoint, config\n"
+        "import torch; from videopred import checkpoint, config, saved\n"
         "from videopred.training import RunConfig; from pathlib import Path; from safetensors.torch import save_file\n"
         "mine = ['predictor.stack.spatial.kind=outside:MineConfig', 'predictor.stack.spatial.num_groups=8']\n"
         "run = config.load(RunConfig, 'presets', 'debug', mine)\n"

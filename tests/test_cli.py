@@ -175,17 +175,27 @@ def test_show_gives_toml_that_is_the_config_in_full(capsys, empty_folder):
     assert capsys.readouterr().out == text
 
 
-def test_show_counts_every_parameter(capsys):
+def test_show_says_what_every_part_is_and_costs(capsys):
     from videopred.training import RunConfig
 
     cli.main(["show", "debug"])
-    lines = capsys.readouterr().out.partition("# parameters\n")[2].splitlines()
-    pairs = [line.lstrip("# ").split() for line in lines]
-    counts = {part: int(count.replace(",", "")) for part, count in pairs}
+    parts, states = (
+        {name: [int(word.replace(",", "")) for word in words] for name, *words in map(_cells, table.splitlines()[1:])}
+        for table in capsys.readouterr().out.partition("# part ")[2].split("\n#\n")
+    )
     run = config.load(RunConfig, "presets", "debug")
     total = sum(p.numel() for p in run.predictor.build(run.recipe.format).parameters())
-    assert counts.pop("total") == sum(counts.values()) == total
-    assert {"stack.dynamics", "stack.spatial", "codec.encoder", "codec.decoder"} <= counts.keys()
+    assert parts["total"][0] == total
+    for table in parts, states:
+        sums = table.pop("total")
+        assert sums == [sum(column) for column in zip(*table.values(), strict=True)]
+    assert {"stack.dynamics", "stack.spatial", "codec.encoder", "codec.decoder"} <= parts.keys()
+    assert parts["mix"] == [16 * 16 + 16, 2 * 16 * 16 * 64]  # 16 channels to 16, 8x8 pixels
+    assert states == {"newest frame": [4 * 32 * 32], "layer 0": [4 * 8 * 64], "layer 1": [4 * 8 * 64]}
+
+
+def _cells(line: str) -> list[str]:
+    return [cell for cell in line.lstrip("# ").split("  ") if cell]
 
 
 def test_show_of_nothing_says_what_there_is(capsys):

@@ -11,6 +11,7 @@ import torch
 
 import videopred
 from videopred import config
+from videopred.clip import Clip
 from videopred.commands.sweep import work
 from videopred.data import ClipsConfig, Recipe
 from videopred.data.split import NoClips
@@ -123,3 +124,44 @@ def test_ablation(name):
     check_parameters(ablation, [with_all.parameters(run) for run in runs])
     assert len({fingerprint(run, ablation, with_all.protocol) for run in runs}) == len(runs)
     assert {run.recipe.format for run in runs} == {Protocol.load(ablation.protocol).recipe.format}
+
+
+LAYER = "predictor.stack.dynamics"
+UNFIT = [  # settings of the debug preset, whose stack has width 16 and whose context has 4 frames; what is said of them
+    ("predictor.stack.spatial.num_groups=7", "16 channels .* num_groups = 7 .* choose a divisor of 16"),
+    ("predictor.codec.num_groups=5", "16 channels .* num_groups = 5 .* choose a divisor of 16"),
+    ("predictor.stack.spatial.kind=ssm2d predictor.stack.spatial.num_systems=3", "num_systems = 3; choose a divisor"),
+    (f"{LAYER}.kind=transformer {LAYER}.num_heads=3", "num_heads = 3: must divide the width, 16"),
+    (f"{LAYER}.num_states=63", rf"{LAYER}: num_states = 63 in num_blocks = 1: .* multiple of 2$"),
+    (f"{LAYER}.num_blocks=3", rf"{LAYER}: num_states = 8 in num_blocks = 3: .* multiple of 6$"),
+    (f"{LAYER}.kind=gated {LAYER}.num_states=7", rf"{LAYER}: num_states = 7 in .* multiple of 2$"),
+    (f"{LAYER}.kind=s5 {LAYER}.num_states=7", rf"{LAYER}: num_states = 7 in .* multiple of 2$"),
+    (f"{LAYER}.kind=convs4 {LAYER}.num_states=7", rf"{LAYER}: num_states = 7 in .* multiple of 2$"),
+    (f"{LAYER}.kind=transformer {LAYER}.window=3", rf"{LAYER}.window = 3: must be at least training.context = 4"),
+    (f"{LAYER}.b_kernel_size=0", rf"{LAYER}: b_kernel_size = 0: must be at least 1"),
+    ("predictor.stack.spatial.kernel_size=[3,0]", r"kernel_size = \(3, 0\): must be at least 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words, said", UNFIT, ids=[words for words, _ in UNFIT])
+def test_a_setting_that_fits_no_model_is_named_with_its_value_and_the_rule(words, said):
+    with pytest.raises(ValueError, match=said):
+        run = config.load(RunConfig, "presets", "debug", words.split())
+        run.predictor.build(run.recipe.format)
+
+
+KERNELS = [  # every kernel may be even: it then reaches one pixel further down and right, as the papers' code pads
+    *(f"{LAYER}.{name}=4" for name in ("b_kernel_size", "c_kernel_size", "feedthrough")),
+    *(f"{LAYER}.kind={kind} {LAYER}.kernel_size=2" for kind in ("convlstm", "convgru")),
+    "predictor.stack.spatial.kernel_size=[4,2]",
+    *(f"predictor.stack.spatial.kind={kind} predictor.stack.spatial.kernel_size=4" for kind in ("glu", "efficientmod")),
+    "predictor.stack.spatial.kind=convnext predictor.stack.spatial.mixer.kernel_size=4",
+]
+
+
+@pytest.mark.parametrize("words", KERNELS)
+def test_even_kernels_keep_the_size_of_a_frame(words):
+    run = config.load(RunConfig, "presets", "debug", words.split())
+    predictor = run.predictor.build(run.recipe.format)
+    state = predictor.observe(Clip(frames=torch.zeros(1, 2, 32, 32, 1, dtype=torch.uint8)))
+    assert predictor.predict(state)[0].shape == (1, 1, 32, 32)

@@ -16,12 +16,16 @@ Quantise = Literal["round", "truncate"]
 
 @dataclass(frozen=True)
 class Format:
-    """What clips of a recipe look like: channels (1 or 3), height and width in pixels, number of actions (0: none)."""
+    """What clips of a recipe look like: channels (1 or 3), height and width in pixels, number of actions (0: none).
+
+    Of clips that hold tokens `codec` is the hash of the codec that reads them, and the rest tells of the frames.
+    """
 
     channels: int
     height: int
     width: int
     num_actions: int = 0
+    codec: str = ""
 
 
 @dataclass(frozen=True)

@@ -77,3 +77,10 @@ def test_the_table_has_a_block_for_every_shape(data):
     assert slow.split() == ["slow", "12", "8.00", "fast", "3", "-"]
     assert "frames per second" not in head2 and absent.split() == ["absent", "-", "-", "0"]
     assert note == "note: absent: not measured: no such thing"
+
+
+def test_roofline_is_the_least_time_over_the_time_taken():
+    """2 GFLOP at 100 GFLOP/s take 20 ms, 0.1 GB at 10 GB/s take 10 ms."""
+    row = Row("r", "L 4", 60.0, work={"matmul_gflops": 2.0, "copy_gbytes": 0.1})
+    (entry,) = report.to_dict("scan", True, ENVIRONMENT, [row])["rows"]
+    assert entry["roofline"] == pytest.approx(0.5) and "work" not in entry

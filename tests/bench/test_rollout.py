@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from videopred import checkpoint, config
+from videopred import config, saved
 from videopred.bench import rollout as bench
 from videopred.clip import Clip, Format
 from videopred.data.moving_mnist import MovingMNISTConfig
@@ -58,7 +58,7 @@ def test_where_memory_is_unknown_the_row_says_so(recipe, monkeypatch):
 
 
 def test_without_the_shipped_model_its_preset_is_measured_and_the_name_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(checkpoint, "SHIPPED", tmp_path)
+    monkeypatch.setattr(saved, "SHIPPED", tmp_path)
     monkeypatch.chdir(tmp_path)
     name, predictor, recipe = bench.model(None)
     assert name == "moving-mnist-small (untrained)"

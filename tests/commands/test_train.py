@@ -138,3 +138,23 @@ def test_interrupts_finish_the_step_save_and_are_130(tmp_path):
         reached = step
     steps = [json.loads(text)["step"] for text in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert steps == list(range(1, reached + 1))
+
+
+def test_processes_of_torchrun_stop_together_and_save_once(tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    words = [*TINY, "--out", str(tmp_path), "training.steps=100000", "training.save_every=100000"]
+    process = subprocess.Popen([*torchrun, "-m", "videopred", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})  # fmt: skip
+    seen = []
+    with process:
+        assert process.stderr is not None
+        for text in process.stderr:
+            seen.append(text)
+            if text.startswith("step 3/"):
+                process.send_signal(signal.SIGTERM)
+                break
+        out, err = process.communicate(timeout=120)
+    assert process.returncode and out == "", "".join(seen) + err
+    assert err.count("the same command goes on from there") == 1
+    (saved,) = checkpoint.steps(tmp_path)
+    assert checkpoint.load(str(tmp_path)).step == int(saved.name.removeprefix("step_")) >= 3

@@ -7,9 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from videopred.evaluation.cost import Clock, flops_per_frame, speed
+from videopred import config
+from videopred.clip import Clip
+from videopred.evaluation.cost import Clock, flops_by_part, flops_per_frame, speed
+from videopred.nn.flops import counting
+from videopred.predictors.parts import parameters
 from videopred.spatial.attention import AttentionConfig
 from videopred.spatial.ssm2d import SSM2DMixerConfig
+from videopred.training import RunConfig
 
 
 class Once(nn.Module):
@@ -44,6 +49,14 @@ def test_attention_is_counted():
     assert count(Once(block), frames) == 2 * pixels * maps + 2 * 2 * pixels * pixels * inner
 
 
+def test_attention_is_counted_with_its_gradient():
+    x = torch.randn(2, 4, 3, 8, requires_grad=True)
+    with counting() as counter:
+        nn.functional.scaled_dot_product_attention(x, x, x).sum().backward()
+    product = 2 * 2 * 4 * 3 * 3 * 8
+    assert counter.get_total_flops() == 2 * product + 5 * product  # backward makes the scores once more
+
+
 def test_frames_of_a_block_share_its_cost():
     inner, frames = nn.Conv2d(4, 4, 3, padding=1), torch.randn(2, 4, 5, 5)
     assert count(Once(inner, block=5), frames) * 5 == count(Once(inner), frames) == 2 * 25 * 9 * 16
@@ -59,3 +72,30 @@ def test_frames_of_a_block_share_its_time():
     clock = Clock(torch.device("cpu"), block=4)
     assert len(list(clock.steps(frames(), 8))) == 8
     assert 5 <= speed(clock.cut())["step_ms"] < 20
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("preset", ["debug", "moving-mnist-small", "moving-mnist-small-simvp"])
+def test_parts_hold_all_there_is(preset):
+    run = config.load(RunConfig, "presets", preset)
+    predictor = run.predictor.build(run.recipe.format).eval()
+    assert parameters(predictor).total() == sum(p.numel() for p in predictor.parameters())
+    state = predictor.observe(Clip(frames=torch.zeros(1, 12, 32, 32, 1, dtype=torch.uint8)))
+    parts, whole = flops_by_part(predictor, state, None, None), flops_per_frame(predictor, state, None, None, 1)
+    assert parts.total() == pytest.approx(whole, abs=len(parts))  # of a block each frame has a whole number
+    assert "(other)" not in parts and "(other)" not in parameters(predictor)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in predictor.modules())
+
+
+@torch.no_grad()
+def test_what_no_part_has_or_does_is_said():
+    class Bare(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.matrix = nn.Linear(4, 4), nn.Parameter(torch.ones(4, 4))
+
+        def predict(self, state, action=None, noise=None):
+            return self.inner(state) @ self.matrix, state
+
+    assert parameters(Bare()) == {"inner": 20, "(other)": 16}
+    assert flops_by_part(Bare(), torch.ones(1, 4), None, None) == {"inner": 2 * 16, "(other)": 2 * 16}

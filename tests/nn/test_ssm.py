@@ -48,7 +48,7 @@ def test_normal_part_is_minus_one_half_plus_skew():
 @pytest.mark.parametrize("eigen", [hippo_eigen, random_eigen])
 @pytest.mark.parametrize("num_states, num_blocks", [(6, 2), (7, 1), (8, 3), (10, 4)])
 def test_odd_blocks_are_refused(num_states, num_blocks, eigen):
-    with pytest.raises(ValueError, match=rf"{num_states} in num_blocks {num_blocks}.*multiple of {2 * num_blocks}"):
+    with pytest.raises(ValueError, match=rf"{num_states} in num_blocks = {num_blocks}.*multiple of {2 * num_blocks}"):
         eigen(num_states, num_blocks)
 
 

@@ -198,7 +198,7 @@ def test_a_gradient_that_is_no_number_changes_no_weight(tiny, monkeypatch):
 
     monkeypatch.setattr(TeacherForcingConfig, "loss", steep)
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    numbers = loop.update(module, optimizer, clips, run.training, 3)
+    numbers = loop.update(loop.Learner(module, run.training), optimizer, clips, run.training, 3)
     assert abs(numbers["loss"]) < 10 and not abs(numbers["gradient"]) < 10
     assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
 

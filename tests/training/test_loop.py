@@ -22,7 +22,7 @@ def one(run, step=3, clips=None):
     if clips is None:
         dataset = run.recipe.build("train", run.training.clip_frames)
         clips = loop._clips(dataset, run.training, 0, torch.device("cpu"))
-    return module, loop.update(module, optimizer, clips, run.training, step)
+    return module, loop.update(loop.Learner(module, run.training), optimizer, clips, run.training, step)
 
 
 def gradient(module):

@@ -8,11 +8,16 @@ import torch
 
 from videopred.clip import Format
 from videopred.codecs.resnet import ResNetCodecConfig
+from videopred.dynamics.convs4 import ConvS4Config
 from videopred.dynamics.convs5 import ConvS5Config
+from videopred.dynamics.gated import GatedConfig
+from videopred.dynamics.s5 import S5Config
 from videopred.predictors.actions import ActionsConfig
 from videopred.predictors.pixel import PixelConfig
 from videopred.predictors.stack import StackConfig
+from videopred.spatial.convnext import ConvNeXtConfig
 from videopred.spatial.resnet import ResNetConfig
+from videopred.spatial.ssm2d import SSM2DMixerConfig
 from videopred.training.optimizer import OptimizerConfig, groups, learning_rate
 
 CONFIG = OptimizerConfig(learning_rate=0.1, warmup_steps=10, weight_decay=0.5)
@@ -126,3 +131,31 @@ def test_a_part_may_ask_for_a_multiple_of_the_rate():
         made = groups(model, dataclasses.replace(CONFIG, decay=decay))
         factors = {id(p): group["factor"] for group in made for p in group["params"]}
         assert factors == {id(p): 0.1 if p is slow.weight else 1.0 for p in model.parameters()}
+
+
+FACTS = {  # of each part: what is spared although it has several axes, and what learns at a tenth of the rate
+    "convs5": (ConvS5Config(num_states=4), {"b", "c"}, set()),
+    "gated": (GatedConfig(num_states=4), {"b", "c", "step.weight"}, set()),
+    "convs4": (ConvS4Config(num_states=4), {"log_decay", "lambda_im", "log_step", "c"}, set()),
+    "s5": (S5Config(grid=(2, 2), token_width=4, num_states=4), {"ssm.b", "ssm.c"}, set()),
+    "ssm2d, real": (SSM2DMixerConfig(), {"a", "b", "c"}, set()),
+    "ssm2d, complex": (SSM2DMixerConfig(numbers="complex"), {"a", "b", "c"}, {"a", "b", "c"}),
+    "convnext over it": (
+        ConvNeXtConfig(mixer=SSM2DMixerConfig(numbers="complex")),
+        {"mixer.a", "mixer.b", "mixer.c"},
+        {"mixer.a", "mixer.b", "mixer.c"},
+    ),
+}
+
+
+@pytest.mark.parametrize("part, spared, slow", FACTS.values(), ids=FACTS)
+def test_what_a_part_says_of_its_parameters_reaches_the_optimiser(part, spared, slow):
+    """Nothing with one axis is decayed: steps, eigenvalues, D and gamma are of these."""
+    module = part.build(4)
+    names = {id(p): name for name, p in module.named_parameters()}
+    for group in CONFIG.build(torch.nn.ModuleDict({"inner": module})).param_groups:
+        for p in group["params"]:
+            name = names.pop(id(p))
+            assert group["weight_decay"] == (0 if p.dim() == 1 or name in spared else 0.5), name
+            assert group["factor"] == (0.1 if name in slow else 1.0), name
+    assert not names

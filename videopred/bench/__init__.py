@@ -10,6 +10,8 @@ round, for the speed of a machine drifts. A row's `shape` says on what, so that 
 
 Members
     scan        the recurrence against naive loops, torch's associative_scan, and copying
+    layer       a ConvS5 layer as a share of the rate of its convolutions
+    train       a step of training on clips of 64, 256 and 1,024 frames, ConvS5 beside other memories
     data        the generator and the loader: frames per second
     spatial     spatial blocks at equal width, and the kernel of ssm2d against its recurrence
     rollout     time of a step and resident memory, early and late in a long rollout
@@ -17,4 +19,4 @@ Members
 To add one: a module here, and its name below.
 """
 
-NAMES = ("scan", "spatial", "data", "rollout")
+NAMES = ("scan", "layer", "train", "spatial", "data", "rollout")

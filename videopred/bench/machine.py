@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from videopred import __version__
 from videopred.bench.rounds import compare
+from videopred.nn.flops import counting
 
 MIB = 1 << 20
 
@@ -63,6 +65,19 @@ def peaks(rounds: int, side: int = 1024, frames: int = 16, megabytes: int = 64) 
     with torch.no_grad():
         seconds = compare(functions, rounds, title="peaks")
     return {name: work[name] / min(times) / 1e9 for name, times in seconds.items()}
+
+
+def work(function: Callable[[], object]) -> dict[str, float]:
+    """GFLOP of one call, by the peak they are to be measured by; element-wise work and the scan are not counted.
+
+    Backward passes must end in `.grad`: torch's counter does not take `autograd.grad`.
+    """
+    with counting() as counter:
+        function()
+    flops = counter.get_flop_counts()["Global"]
+    convolutions = sum(count for op, count in flops.items() if "convolution" in str(op))
+    found = {"conv3x3_gflops": convolutions / 1e9, "matmul_gflops": (sum(flops.values()) - convolutions) / 1e9}
+    return {peak: amount for peak, amount in found.items() if amount}
 
 
 def resident_mib() -> float | None:

@@ -11,11 +11,17 @@ from videopred.data.whole_file import WholeFile
 
 
 def to_dict(bench: str, quick: bool, environment: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
-    """The object of a bench file; a row's figures stand beside its other numbers, an empty note is left out."""
+    """The object of a bench file; a row's figures stand beside its other numbers, an empty note is left out.
+
+    `roofline` is the time that a row's work would take at the machine's peaks, over the time it took.
+    """
     entries = []
     for row in rows:
         entry = asdict(row)
-        note = entry.pop("note")
+        note, work = entry.pop("note"), entry.pop("work")
+        if work and row.median_ms:
+            least = sum(amount / environment["peaks"][peak] for peak, amount in work.items())
+            entry["figures"] = {**entry["figures"], "roofline": 1e3 * least / row.median_ms}
         entries.append(entry | entry.pop("figures") | ({"note": note} if note else {}))
     return {"bench": bench, "quick": quick, "environment": environment, "rows": entries}
 

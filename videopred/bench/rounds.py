@@ -20,6 +20,7 @@ class Row:
     ratio_to, ratio  : the row compared with, and this row over that one: above 1, this one takes more
     rounds           : how many times it was measured
     figures          : more numbers, by name with unit ("frames_per_second")
+    work             : of one call, by the peak it is to be measured by (`machine.peaks`): GFLOP, or GB read and written
     """
 
     name: str
@@ -29,22 +30,27 @@ class Row:
     ratio: float | None = None
     rounds: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
+    work: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
 
-def compare(functions: Mapping[str, Callable[[], object]], rounds: int, *, title: str = "") -> Seconds:
-    """Seconds of one call of each function, once a round, after two rounds that do not count.
+def compare(
+    functions: Mapping[str, Callable[[], object]], rounds: int, *, title: str = "", warmup: int = WARMUP, calls: int = 2
+) -> Seconds:
+    """Seconds of one call of each function, once a round, after `warmup` rounds that do not count.
 
-    A turn is two calls, of which the second is timed: the first leaves the caches as this function, not the one before
-    it, leaves them. Every other round runs backward. No garbage is collected meanwhile.
+    A turn is `calls` calls, of which the last is timed: those before leave the caches as this function, not the one
+    before it, leaves them (1 is enough for what takes seconds). Every other round runs backward. No garbage is
+    collected meanwhile.
     """
     seconds: Seconds = {name: [] for name in functions}
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for i in tqdm(range(-WARMUP, rounds), desc=title, unit="round", disable=None, leave=False):
+        for i in tqdm(range(-warmup, rounds), desc=title, unit="round", disable=None, leave=False):
             for name in functions if i % 2 == 0 else reversed(list(functions)):
-                functions[name]()
+                for _ in range(calls - 1):
+                    functions[name]()
                 started = time.perf_counter()
                 functions[name]()
                 ended = time.perf_counter()

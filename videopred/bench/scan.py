@@ -58,8 +58,10 @@ def training(shape: dict[str, int], rounds: int) -> Iterator[Row]:
             if reason := difference(functions[name], truth):
                 functions.pop(name)
                 yield Row(name, where, None, note=f"not measured: {reason}")
+    traffic_gb = 5 * b.nbytes / 1e9  # what `traffic` reads and writes
     for row in to_rows(compare(functions, rounds, title="scan, forward and backward"), where, "scan"):
-        yield replace(row, note=notes.get(row.name, ""))
+        work = {"copy_gbytes": traffic_gb} if row.name not in notes else {}
+        yield replace(row, note=notes.get(row.name, ""), work=work)
 
 
 def forward(shape: dict[str, int], rounds: int) -> Iterator[Row]:
@@ -71,7 +73,9 @@ def forward(shape: dict[str, int], rounds: int) -> Iterator[Row]:
         "scan": lambda: scan(a, b, initial),
     }
     with torch.no_grad():
-        yield from to_rows(compare(functions, rounds, title="scan, forward"), f"{_text(shape)}, forward", "copy")
+        seconds = compare(functions, rounds, title="scan, forward")
+    for row in to_rows(seconds, f"{_text(shape)}, forward", "copy"):
+        yield replace(row, work={"copy_gbytes": 2 * b.nbytes / 1e9})
 
 
 def complex_loop(a: Tensor, b: Tensor, initial: Tensor) -> Tensor:

@@ -15,9 +15,10 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "eval",
         help="score a checkpoint under a protocol",
-        description="Rolls a checkpoint out under a protocol and scores it beside four trivial predictions. The table "
-        "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame). Ended "
-        "early, the same command goes on with what it had finished, and gives the same numbers.",
+        description="Rolls a checkpoint out under a protocol and scores it beside four trivial predictions; of a "
+        "tokenizer, each frame of the horizon is made from its own tokens, and the use of codes is told. The table "
+        "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame). "
+        "Ended early, the same command goes on with what it had finished, and gives the same numbers.",
     )
     parser.add_argument(
         "checkpoint", nargs="?", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name"
@@ -104,7 +105,7 @@ def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path, list]:
     from videopred.evaluation.shown import shown
 
     protocol = Protocol.load(args.protocol)
-    loaded = checkpoint.load(args.checkpoint, device.device(args.device))
+    loaded = checkpoint.load_either(args.checkpoint, device.device(args.device))
     out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples)
     require_writable(out)
     result = evaluate(

@@ -1,4 +1,4 @@
-"""`videopred show`: a config with everything filled in, and the size of each part of its model.
+"""`videopred show`: a config with everything filled in, and what each part of its model is and costs.
 
 The output is the TOML that `videopred train` takes; what is not TOML stands in comments.
 """
@@ -9,6 +9,8 @@ from typing import Any
 
 from videopred import config
 
+FRAMES = 2  # observed, before the one whose cost is counted
+
 
 def add(subparsers) -> None:
     parser = subparsers.add_parser("show", help="a config in full and its model's parts", description=__doc__)
@@ -17,14 +19,59 @@ def add(subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from videopred.predictors.parts import parameters
+
     table, predictor = _config(args.source) if _is_config(args.source) else _checkpoint(args.source)
     print(config.dumps(table))
-    counts = _parameters(predictor)
-    width = max(map(len, counts))
-    print("# parameters")
-    for part, count in [*counts.items(), ("total", sum(counts.values()))]:
-        print(f"#   {part:<{width}}  {count:>13,}")
+    flops, states = cost(predictor)
+    counts = parameters(predictor)
+    _print(("part", "parameters", "FLOPs per frame"), {part: (counts[part], flops[part]) for part in counts | flops})
+    print("#")
+    _print((f"state of one clip after {FRAMES + 1} frames", "bytes"), {name: (size,) for name, size in states.items()})
     return 0
+
+
+def cost(predictor: Any) -> tuple[Counter[str], Counter[str]]:
+    """FLOPs of one predicted frame by part, and bytes of the state after it, by layer where there is a stack."""
+    import torch
+
+    from videopred.clip import Clip
+    from videopred.evaluation.cost import flops_by_part
+    from videopred.predictors.stack import Stack
+    from videopred.rollout import noise_for
+
+    form, ids = predictor.format, ("",)
+    predictor.eval()
+    unknown = torch.full((1, FRAMES), -1)
+    frames = torch.zeros(1, FRAMES, form.height, form.width, form.channels, dtype=torch.uint8)
+    action, noise = unknown[:, 0] if form.num_actions else None, noise_for(predictor, 0, ids, 0, 0)
+    with torch.no_grad():
+        state = predictor.observe(Clip(frames=frames, actions=unknown if form.num_actions else None, id=ids))
+        flops, layers = flops_by_part(predictor, state, action, noise), []
+        hooks = [
+            part.register_forward_hook(lambda stack, args, output: layers.extend(output[1]))
+            for part in predictor.modules()
+            if isinstance(part, Stack)
+        ]
+        newest, memory = predictor.predict(state, action, noise)[1]
+        for hook in hooks:
+            hook.remove()
+    sizes = Counter({"newest frame": _bytes(newest)})
+    sizes |= Counter({f"layer {i}": _bytes(layer) for i, layer in enumerate(layers)})
+    return flops, +(sizes | Counter({"other": _bytes(memory) - sum(map(_bytes, layers))}))
+
+
+def _bytes(state: Any) -> int:
+    return sum(map(_bytes, state)) if isinstance(state, tuple) else 0 if state is None else state.nbytes
+
+
+def _print(heads: tuple[str, ...], rows: dict[str, tuple[int, ...]]) -> None:
+    """A table in comments, with a total."""
+    rows = rows | {"total": tuple(map(sum, zip(*rows.values(), strict=True)))}
+    lines = [heads, *((name, *(f"{number:,}" for number in row)) for name, row in rows.items())]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for name, *cells in lines:
+        print(f"# {name:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths[1:], strict=True)), sep="  ")
 
 
 def _is_config(source: str) -> bool:
@@ -42,16 +89,7 @@ def _checkpoint(source: str) -> tuple[Any, Any]:
     from videopred import checkpoint
 
     try:
-        loaded = checkpoint.load(source)
+        loaded = checkpoint.load_either(source)
     except FileNotFoundError as error:
         raise ValueError(f"{error}; presets: {', '.join(config.shipped('presets'))}") from error
     return loaded.config, loaded.predictor
-
-
-def _parameters(predictor: Any) -> Counter[str]:
-    """Numbers of trained parameters by part, the layers of a stack together: `stack.dynamics`, `stack.spatial`, ..."""
-    counts: Counter[str] = Counter()
-    for name, parameter in predictor.named_parameters():
-        words = [word for word in name.split(".")[:-1] if word != "layers" and not word.isdigit()]
-        counts[".".join(words[:2])] += parameter.numel()
-    return counts

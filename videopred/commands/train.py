@@ -17,7 +17,8 @@ def add(subparsers: Any) -> None:
         help="train a model; the same command again resumes",
         description="Trains what CONFIG says in a run folder: config.toml, metrics.jsonl, step_*, strip_*.png "
         "(truth above prediction). The same command again goes on where it stopped, bit for bit on a CPU. Ctrl-C and "
-        "SIGTERM finish the step and save. Prints the last checkpoint's path.",
+        "SIGTERM finish the step and save. Under torchrun all processes train one model. Prints the last checkpoint's "
+        "path.",
     )
     parser.add_argument("config", metavar="CONFIG", help="a preset (videopred list presets), or a path to a TOML file")
     parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example training.steps=100")
@@ -27,18 +28,24 @@ def add(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from videopred import config
-    from videopred.training import RunConfig
+    from videopred.training import RunConfig, distributed
     from videopred.training.loop import train
 
     preset = config.load(RunConfig, "presets", args.config, args.overrides)
     folder = args.out or RUNS / preset.name
-    place = device.device(args.device)
-    print(train(preset, folder, place, validation(preset, folder) if preset.training.validate_every else None))
+    validate = validation(preset, folder) if preset.training.validate_every else None
+    with distributed.joined(device.device(args.device)) as place:
+        last = train(preset, folder, place, validate)
+        if distributed.rank() == 0:
+            print(last)
     return 0
 
 
 def validation(preset: Any, folder: Path) -> Any:
-    """A function that rolls out the last few test clips, draws them in `folder`, and returns their scores."""
+    """A function that rolls out the last few test clips, draws them in `folder`, and returns their scores.
+
+    Of a tokenizer, it makes each frame from its own tokens.
+    """
     import numpy as np
 
     from videopred import config
@@ -73,9 +80,11 @@ def validation(preset: Any, folder: Path) -> Any:
                 picture = strip(clips["real"][:DRAWN], clips["fake"][:DRAWN], protocol.context)
         with PictureWriter(folder / f"strip_{step:08d}.png") as writer:
             writer.write(picture)
-        metrics = result.data["rows"][0]["metrics"]
+        row = result.data["rows"][0]
+        metrics = row["metrics"]
         scores = {f"validation/{kind}/{window}": found["mean"]
                   for kind, score in metrics.items() for window, found in score.get("windows", {}).items()}  # fmt: skip
+        scores |= {f"validation/{name}": row["codes"][name] for name in ("usage", "perplexity") if "codes" in row}
         return {name: score for name, score in scores.items() if score is not None}
 
     return validate

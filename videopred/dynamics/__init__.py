@@ -9,7 +9,7 @@ A member maps a sequence of feature maps to another of the same shape and carrie
   the state of `paper_transformer` grows up to a limit (all others have constant size), and the cache of `transformer`
   keeps the precision it was computed in.
 - Whole clip = any chunks = frame by frame, with the state carried; y_t depends on x_1..x_t of the same clip only.
-- `no_decay()` (optional) lists the parameters that weight decay must leave alone.
+- `no_decay()` (optional) lists the parameters that weight decay must leave alone: here all of A, B, C and the step.
 
 To add one: a file with a frozen config dataclass (`kind`, fields, `build(width)`) above the module, and its config in
 the union below. `tests/dynamics/test_contract.py` then tests it like every other.

@@ -24,6 +24,7 @@ from videopred.config import at_least
 from videopred.nn.attention import head_width, sinusoid
 from videopred.nn.conv import activate, variance_scaling_
 from videopred.nn.norm import EPSILON, at_least_float32
+from videopred.nn.transformer import Block, linear
 
 State = Tensor
 
@@ -62,9 +63,9 @@ class PaperTransformer(nn.Module):
         self.z_proj = nn.Parameter(torch.empty(token, width, config.patch, config.patch))
         self.z_unproj = nn.Parameter(torch.empty(token, width, config.patch, config.patch))
         self.sos = nn.Parameter(torch.randn(*config.grid, token) * 0.02)
-        self.fc_in = _linear(token, token)
+        self.fc_in = linear(token, token)
         self.blocks = nn.ModuleList(Block(token, config.mlp_width, config.num_heads) for _ in range(config.depth))
-        self.fc_out = _linear(token, token)
+        self.fc_out = linear(token, token)
         self.norm = nn.LayerNorm(token, EPSILON)
         variance_scaling_(self.z_proj, 1.0, width * config.patch**2)
         variance_scaling_(self.z_unproj, 1.0, token)
@@ -101,34 +102,3 @@ class PaperTransformer(nn.Module):
         for block in self.blocks:
             z = block(z, seen)
         return self.norm(activate(self.fc_out(z), "gelu")).unflatten(1, (length + 1, n))[:, 1:]
-
-
-class Block(nn.Module):
-    """(b, n, token) -> the same shape; a token sees those that its row of `seen` (n, n) allows."""
-
-    def __init__(self, token: int, mlp_width: int, num_heads: int):
-        super().__init__()
-        self.num_heads = num_heads
-        self.norm1, self.norm2 = nn.LayerNorm(token, EPSILON), nn.LayerNorm(token, EPSILON)
-        self.query, self.key, self.value, self.out = (_linear(token, token) for _ in range(4))
-        self.wide, self.narrow = _linear(token, mlp_width), _linear(mlp_width, token)
-        for part in self.query, self.key, self.value, self.out:
-            nn.init.normal_(part.weight, std=token**-0.5)
-
-    def forward(self, z: Tensor, seen: Tensor) -> Tensor:
-        normed = self.norm1(z)
-        q, k, v = (
-            part(normed).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for part in (self.query, self.key, self.value)
-        )
-        attended = functional.scaled_dot_product_attention(q, k, v, seen)
-        z = z + self.out(attended.transpose(1, 2).flatten(2))
-        wide = self.wide(self.norm2(z))
-        return z + self.narrow(wide * (1.702 * wide).sigmoid())
-
-
-def _linear(inputs: int, outputs: int) -> nn.Linear:
-    linear = nn.Linear(inputs, outputs)
-    variance_scaling_(linear.weight, 1.0, inputs)
-    nn.init.zeros_(linear.bias)
-    return linear

@@ -6,6 +6,7 @@ shuffled.py  the model under the actions of other clips: does it hear them?
 revisit.py   frames whose pose was seen in the context against the others: does it remember?
 files.py     evaluate_files(): the same for clips that lie in files
 runner.py    evaluate(): protocol -> rollouts -> metrics, in one pass
+reconstruction.py  a tokenizer in a predictor's place: frames from their own tokens, and the use of codes
 rows.py      rows of a result: what is predicted for a batch, and what is kept of it
 parts.py     what one batch adds, as it waits on disk; collect.py: all parts, by one process or several
 cost.py      parameters, FLOPs and time of a predictor; timing.py: where an evaluation's time goes

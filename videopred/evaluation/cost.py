@@ -3,39 +3,16 @@
 Where one pass predicts a block of frames (a predictor's `block`), cost and time are shared equally among its frames.
 """
 
-import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
-
-def _transform(share: float) -> Callable[..., int]:
-    """FLOPs of Fourier transforms: `share` of 5 n log2 n for each of n points."""
-
-    def count(shape: tuple[int, ...], dims: list[int], *args: Any, out_shape: tuple[int, ...], **kwargs: Any) -> int:
-        points = math.prod(max(shape[dim], out_shape[dim]) for dim in dims)
-        others = math.prod(side for dim, side in enumerate(shape) if dim not in {d % len(shape) for d in dims})
-        return round(share * 5 * others * points * math.log2(points))
-
-    return count
-
-
-def _attention(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], *args: Any, **kwargs: Any) -> int:
-    return sdpa_flop_count(query, key, value)
-
-
-# What torch's own counter leaves out.
-MORE = {
-    torch.ops.aten._fft_r2c: _transform(0.5),
-    torch.ops.aten._fft_c2r: _transform(0.5),
-    torch.ops.aten._fft_c2c: _transform(1.0),
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-}
+from videopred.nn.flops import counting
+from videopred.predictors.parts import spending
 
 
 def parameters(predictor: nn.Module) -> int:
@@ -47,9 +24,21 @@ def flops_per_frame(predictor, state, action: Tensor | None, noise: Tensor | Non
 
     The state is left as it is. Element-wise work and the scan are not counted (below 0.1 % of the paper's models).
     """
-    with FlopCounterMode(display=False, custom_mapping=MORE) as counter:
+    with counting() as counter:
         predictor.predict(state, action, noise)
     return counter.get_total_flops() // (num_clips * getattr(predictor, "block", 1))
+
+
+def flops_by_part(predictor, state, action: Tensor | None, noise: Tensor | None) -> Counter[str]:
+    """The same by part of the predictor, for one clip; `(other)` is what no part does."""
+    with (
+        counting() as counter,
+        spending(predictor, counter.get_total_flops) as spent,
+    ):
+        predictor.predict(state, action, noise)
+    spent["(other)"] = counter.get_total_flops() - spent.total()
+    block = getattr(predictor, "block", 1)
+    return +Counter({part: flops // block for part, flops in spent.items()})
 
 
 class Clock:

@@ -9,6 +9,7 @@ import json
 import zipfile
 import zlib
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +33,7 @@ class Tally:
     reasons  : label of a metric -> why it could not be computed
     numbers  : label of a metric -> what it keeps
     flops    : of a predicted frame, and `times` of steps (batch size -> seconds), if the row is a model's
+    codes    : how often each code was met, if it is a tokenizer's
     """
 
     clip_ids: list[str] = field(default_factory=list)
@@ -41,6 +43,7 @@ class Tally:
     numbers: dict[str, Numbers] = field(default_factory=dict)
     flops: int | None = None
     times: dict[int, list[float]] = field(default_factory=dict)
+    codes: list[int] = field(default_factory=list)
 
     def join(self, other: "Tally") -> None:
         self.clip_ids += [clip for clip in other.clip_ids if clip not in self.clip_ids]
@@ -52,6 +55,7 @@ class Tally:
         self.flops = other.flops if self.flops is None else self.flops
         for size, times in other.times.items():
             self.times.setdefault(size, []).extend(times)
+        self.codes = [a + b for a, b in zip_longest(self.codes, other.codes, fillvalue=0)]
 
 
 @dataclass

@@ -142,9 +142,14 @@ class TrivialRow(Row):
         return super().entry() | FREE
 
 
+def is_random(model) -> bool:
+    """Whether samples of a clip differ; a tokenizer's frames do not."""
+    return hasattr(model, "noise_shape") and model.noise_shape() is not None
+
+
 class ModelRow(Row):
     def __init__(self, predictor, protocol: Protocol, name: str, watch: Stopwatch, role: str = "model"):
-        super().__init__(name, protocol, role, watch, 1 if predictor.noise_shape() is None else protocol.samples)
+        super().__init__(name, protocol, role, watch, protocol.samples if is_random(predictor) else 1)
         self.predictor, self.clock = predictor, Clock(watch.device, getattr(predictor, "block", 1))
         self.flops: int | None = None
 

@@ -25,9 +25,10 @@ from videopred.evaluation import result, shuffled
 from videopred.evaluation.collect import collect, joined
 from videopred.evaluation.parts import Kept, Part, digest
 from videopred.evaluation.protocol import Protocol
+from videopred.evaluation.reconstruction import row_of
 from videopred.evaluation.result import Result
 from videopred.evaluation.revisit import Visits
-from videopred.evaluation.rows import ModelRow, Row, TrivialRow
+from videopred.evaluation.rows import ModelRow, Row, TrivialRow, is_random
 from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
 
@@ -48,6 +49,8 @@ def evaluate(
 ) -> Result:
     """Scores `predictor` under `protocol` (or one of that name); the first row of the result is the model.
 
+    In its place may stand a tokenizer's codec, whose row is of reconstructions (`reconstruction.py`).
+
     The second is the model under shuffled actions, if it has several and there are two clips; then the trivial ones.
 
     num_clips, samples : in place of the protocol's; the result then is one of another protocol (its hash differs)
@@ -66,7 +69,7 @@ def evaluate(
     for it, or the folder of clips is not empty.
     """
     protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
-    if samples is not None and samples > 1 and predictor.noise_shape() is None:
+    if samples is not None and samples > 1 and not is_random(predictor):
         raise ValueError(f"samples = {samples}: this model is deterministic, every sample would be the same; ask for 1")
     protocol = protocol.shortened(num_clips, samples)
     if batch_size < 1:
@@ -102,7 +105,7 @@ class Rollouts:
         self.checkpoint, self.save_clips = checkpoint, save_clips
         self.device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
         self.dataset, self.givers = protocol.dataset(), shuffled.donors(protocol)
-        self.samples = 1 if predictor.noise_shape() is None else protocol.samples
+        self.samples = protocol.samples if is_random(predictor) else 1
         self.misled = shuffled.tells(protocol, predictor.format.num_actions)
         self.scoring: list[Row] = []  # of this process, made when it begins
 
@@ -120,7 +123,7 @@ class Rollouts:
         """The model, the model misled if that tells something, the trivial predictions."""
         name = self.checkpoint.get("name") or "model"
         name = f"{name} (model)" if name in TRIVIAL else name  # rows and arrays are found by name
-        rows: list[Row] = [ModelRow(self.predictor, self.protocol, name, watch)]
+        rows: list[Row] = [row_of(self.predictor, self.protocol, name, watch)]
         if self.misled:
             title = f"{name} (shuffled actions)"
             rows.append(ModelRow(self.predictor, self.protocol, title, watch, "shuffled actions"))

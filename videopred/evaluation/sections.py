@@ -151,6 +151,9 @@ def notes(block: Block) -> list[str]:
     notes = _shared_notes(block)
     for row in block.rows:
         notes += [f"warning: {row['name']}: {text}" for text in row.get("warnings", [])]
+        if codes := row.get("codes"):
+            used = f"{codes['usage']:.0%} of {codes['num_codes']} codes are used, perplexity {codes['perplexity']:.0f}"
+            notes.append(f"{row['name']}: each frame from its own tokens; {used} ({codes['tokens']:,} tokens)")
         if row["failed_clips"]:
             clips = ", ".join(f"{clip} (from frame {frame})" for clip, frame in list(row["failed_clips"].items())[:5])
             more = f" and {len(row['failed_clips']) - 5} more" if len(row["failed_clips"]) > 5 else ""

@@ -11,8 +11,9 @@ from torch import Tensor
 from videopred import config
 from videopred.clip import Clip, stack
 from videopred.evaluation.protocol import Protocol
+from videopred.evaluation.reconstruction import row_of
 from videopred.evaluation.report import Shown, choice
-from videopred.evaluation.rows import ModelRow, finish
+from videopred.evaluation.rows import finish
 from videopred.evaluation.timing import Stopwatch
 from videopred.metrics import PSNRConfig
 
@@ -50,7 +51,7 @@ def _rolled(predictor: Any, protocol: Protocol, batch: Clip, truth: Tensor) -> n
     """Context and predicted frames of a batch of one, uint8 (t, h, w, c)."""
     device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
     alone = dataclasses.replace(protocol, metrics=(PSNRConfig(),))
-    row, was_training = ModelRow(predictor, alone, "shown", Stopwatch(device)), predictor.training
+    row, was_training = row_of(predictor, alone, "shown", Stopwatch(device)), predictor.training
     predictor.eval()
     try:
         fake = finish(row.take(batch.to(device), truth.to(device), 0))

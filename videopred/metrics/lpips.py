@@ -7,6 +7,7 @@ there is no distance unless the real trunk has been loaded.
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -57,6 +58,20 @@ def lpips(predicted: Tensor, target: Tensor, net: Net = "alex") -> Tensor:
         raise ValueError(f"LPIPS takes frames of 1 or 3 channels, got {channels}")
     module = _network(net, *weights.load(TRUNKS[net])).to(predicted.device)
     return network_distance(module, predicted, target)
+
+
+def differentiable(net: Net) -> Callable[[Tensor, Tensor], Tensor]:
+    """The mean distance of frames (n, c, h, w) in [-1, 1], c 1 or 3, as a loss; gradient for the frames alone.
+
+    Raises ValueError (WeightsMissing where the trunk is not on this machine).
+    """
+    module = _network(net, *weights.load(TRUNKS[net]))
+
+    def distance(x: Tensor, y: Tensor) -> Tensor:
+        x, y = (frames.float().expand(-1, 3, -1, -1) for frames in (x, y))
+        return module.to(x.device)(x, y).mean()
+
+    return distance
 
 
 @lru_cache(maxsize=3)

@@ -31,7 +31,7 @@ def hippo_eigen(num_states: int, num_blocks: int = 1) -> tuple[Tensor, Tensor]:
     Only the half with negative imaginary part is kept, ascending. Only the skew part is decomposed, so that the real
     parts are exactly -1/2. The phase of each eigenvector is arbitrary. Raises ValueError for blocks of odd size.
     """
-    size = _block_size(num_states, num_blocks)
+    size = block_size(num_states, num_blocks)
     skew = hippo_normal(size)
     skew = skew - torch.diag(skew.diagonal())  # which is -1/2, up to rounding
     imag, vectors = torch.linalg.eigh(-1j * skew)
@@ -42,18 +42,19 @@ def hippo_eigen(num_states: int, num_blocks: int = 1) -> tuple[Tensor, Tensor]:
 
 def random_eigen(num_states: int, num_blocks: int = 1) -> tuple[Tensor, Tensor]:
     """As `hippo_eigen`, but drawn: eigenvalues -|n| + i n' with normal n, n'; orthonormal V at random in each block."""
-    size = _block_size(num_states, num_blocks)
+    size = block_size(num_states, num_blocks)
     real, imag = torch.randn(2, num_states // 2, dtype=torch.float64)
     eigenvalues = torch.complex(-real.abs(), imag)
     vectors = [torch.linalg.qr(torch.randn(size, size // 2, dtype=torch.complex128)).Q for _ in range(num_blocks)]
     return eigenvalues, torch.block_diag(*vectors)
 
 
-def _block_size(num_states: int, num_blocks: int) -> int:
+def block_size(num_states: int, num_blocks: int = 1) -> int:
+    """States of one block. Raises ValueError unless it is even and whole."""
     size, rest = divmod(num_states, num_blocks)
     if rest or size % 2:
         raise ValueError(
-            f"num_states {num_states} in num_blocks {num_blocks}: each block must have an even whole size, "
+            f"num_states = {num_states} in num_blocks = {num_blocks}: each block must have an even whole size, "
             f"because states come in conjugate pairs; choose num_states as a multiple of {2 * num_blocks}"
         )
     return size

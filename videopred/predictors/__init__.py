@@ -22,5 +22,7 @@ the union below. `tests/predictors/test_contract.py` then tests it like every ot
 
 from videopred.predictors.pixel import PixelConfig
 from videopred.predictors.simvp import SimVPConfig
+from videopred.predictors.teco import TecoConfig
+from videopred.predictors.token import TokenConfig
 
-Predictor = PixelConfig | SimVPConfig
+Predictor = PixelConfig | SimVPConfig | TokenConfig | TecoConfig

@@ -2,6 +2,8 @@
 
 A member maps feature maps (n, c, h, w) to the same shape, one frame at a time: frame i of the output depends on frame i
 of the input alone, and any height and width is taken. It knows nothing of time.
+`no_decay()` and `learning_rates()` (optional) say of its parameters which weight decay must leave alone, and which
+learn at a multiple of the learning rate; they stand in the module that defines the parameters.
 
 To add one: a file with a frozen config dataclass (`kind`, fields, `build(width)`) above the module, and its config in
 the union below. `tests/spatial/test_contract.py` then tests it like every other.

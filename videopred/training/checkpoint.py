@@ -45,7 +45,7 @@ def write(run: Path, step: int, config: str, module: nn.Module, optimizer: torch
     numbers = json.dumps({"step": step, "threads": torch.get_num_threads()})
     try:
         draft.mkdir()
-        write_file(draft / MODEL, _bytes(raw if average is None else average))
+        write_file(draft / MODEL, _bytes(kept(module).state_dict() if average is None else average))
         write_file(draft / CONFIG, config.encode())
         write_file(draft / TENSORS, _bytes(tensors))
         write_file(draft / NUMBERS, numbers.encode())
@@ -56,6 +56,11 @@ def write(run: Path, step: int, config: str, module: nn.Module, optimizer: torch
         raise
     sync(run)
     return folder
+
+
+def kept(module: nn.Module) -> nn.Module:
+    """The part of what is trained that is the model; the rest, such as a critic, is only needed to go on."""
+    return getattr(module, "kept", module)
 
 
 def restore(
@@ -147,7 +152,7 @@ def _restore(
         raise ValueError(f"{folder / NUMBERS}: is of step {step}, and its folder is called after another")
     read_config(folder)
     model, tensors = read_tensors(folder / MODEL), read_tensors(folder / TENSORS)
-    check(module, model, folder / MODEL)
+    check(kept(module), model, folder / MODEL)
     moments = _check_moments(module, tensors, folder / TENSORS)
     fill(module, {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")},
          folder / TENSORS)  # fmt: skip

@@ -9,6 +9,8 @@ drifts within a few frames. Three remedies of rising cost; each gives a loss tha
                          2019)
     closed_loop          true frames for a context, then its own, frame after frame, with the gradient through it all
 
+The last two feed pixels back; a predictor of tokens (one with a `tokenizer`) learns by the first.
+
 `loss(predictor, clip, progress, generator)`: `progress` is the finished share of training in 0..1, `generator` the only
 source of randomness; returns (loss, metrics). `least_frames` is the shortest clip it can use.
 """
@@ -21,6 +23,7 @@ from torch import Generator, Tensor
 
 from videopred.clip import Clip
 from videopred.config import at_least
+from videopred.training.distributed import normal, uniform
 
 Loss = tuple[Tensor, dict[str, Tensor]]
 
@@ -34,7 +37,8 @@ class TeacherForcingConfig:
         return 2
 
     def loss(self, predictor: Any, clip: Clip, progress: float, generator: Generator) -> Loss:
-        loss, metrics, _ = predictor(clip)
+        noise = _noise(predictor, clip, generator)
+        loss, metrics, _ = predictor(clip) if noise is None else predictor(clip, noise=noise)
         return loss, metrics
 
 
@@ -74,7 +78,7 @@ class ScheduledSamplingConfig:
                 predicted, _ = predictor.reconstruct(clip, inputs=inputs)
             torch.clear_autocast_cache()  # it may hold weights cast without gradient, and serve them below
             predicted = torch.cat([frames[:, :1], predicted.to(frames.dtype)], 1)
-            chosen = torch.rand(frames.shape[:2], generator=generator).lt(share).to(frames.device)
+            chosen = uniform(*frames.shape[:2], generator=generator).lt(share).to(frames.device)
             inputs = torch.where(chosen[:, :, None, None, None] & later, predicted, frames)
         loss, metrics, _ = predictor(clip, inputs=inputs)
         return loss, metrics
@@ -155,6 +159,14 @@ def _go_on(
         frame, (_, memory) = predictor.predict((frames[-1][:, -1], memory), action)
         frames.append(frame.unsqueeze(1))
     return frames[1:], (frames[-1][:, -1], memory)
+
+
+def _noise(predictor: Any, clip: Clip, generator: Generator) -> Tensor | None:
+    """Standard normal numbers for every frame of a batch (b, t, *noise_shape()); None if the predictor takes none."""
+    shape = predictor.noise_shape() if hasattr(predictor, "noise_shape") else None  # a tokenizer has none
+    if shape is None:
+        return None
+    return normal(*clip.content.shape[:2], *shape, generator=generator).to(clip.content.device)
 
 
 def _draw(low: int, high: int, generator: Generator) -> int:

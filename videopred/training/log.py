@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import resource
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from videopred.training import TrainingConfig
+from videopred.training import TrainingConfig, distributed
 from videopred.training.checkpoint import replace_file
 
 
@@ -19,15 +20,17 @@ class Log:
     """Appends to `metrics.jsonl` of a run: a line of training every `log_every` steps, and one for every validation.
 
     Lines past `step`, left by a run that was killed, are dropped first. What is not finite is written as null.
+    Of processes that train together rank 0 writes and speaks for all.
     """
 
     def __init__(self, run: Path, step: int, settings: TrainingConfig, device: torch.device):
         self.settings, self.device = settings, device
-        self.board = _board(run, step) if settings.tensorboard else None
-        lines = _cut(run / "metrics.jsonl", step)
+        self.speaks = distributed.rank() == 0
+        self.board = _board(run, step) if settings.tensorboard and self.speaks else None
+        lines = distributed.first(_cut, run / "metrics.jsonl", step)
         self.validated = {line["step"] for line in lines if "loss" not in line}
-        self.file = open(run / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115
-        quiet = not sys.stderr.isatty()
+        self.file = open(run / "metrics.jsonl" if self.speaks else os.devnull, "a", encoding="utf-8")  # noqa: SIM115
+        quiet = not sys.stderr.isatty() or not self.speaks
         self.bar = tqdm(total=settings.steps, initial=step, unit="step", disable=quiet, dynamic_ncols=True)
         self.seconds, self.steps = 0.0, 0
 
@@ -54,7 +57,7 @@ class Log:
         self._write(step, numbers)
         if not self.bar.disable:
             self.bar.set_postfix_str(_line(numbers))
-        else:
+        elif self.speaks:
             left = tqdm.format_interval(each * (settings.steps - step))
             print(f"step {step}/{settings.steps} {_line(numbers)} {left} left", file=sys.stderr)
 

@@ -1,4 +1,7 @@
-"""The training loop: a pure function of (configuration, step), so that stopping and going on changes nothing."""
+"""The training loop: a pure function of (configuration, step), so that stopping and going on changes nothing.
+
+In many processes each runs this loop, in step with the others (`distributed`); rank 0 alone touches the run folder.
+"""
 
 import math
 import signal
@@ -6,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +21,14 @@ from torch import nn
 from videopred.clip import Clip
 from videopred.data.hold import hold
 from videopred.data.loader import batches
-from videopred.training import RunConfig, TrainingConfig, checkpoint
+from videopred.training import RunConfig, TrainingConfig, checkpoint, distributed
 from videopred.training.ema import EMA
 from videopred.training.folder import claim
+from videopred.training.learner import Learner
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
 from videopred.training.precision import autocasts
+from videopred.training.start import start
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
 # How torch says what is the machine's fault without an error class of its own.
@@ -71,40 +76,45 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     if settings.threads:
         torch.set_num_threads(settings.threads)
     torch.manual_seed(settings.seed)
-    predictor = run.predictor.build(run.recipe.format).to(device)
+    run, predictor = start(run)
+    predictor = predictor.to(device)
     optimizer = settings.optimizer.build(predictor)
-    average = EMA(predictor, settings.ema) if settings.ema else None
+    average = EMA(checkpoint.kept(predictor), settings.ema) if settings.ema and distributed.rank() == 0 else None
     dataset = run.recipe.build("train", settings.clip_frames)
-    with hold(folder, "is training"):
-        text = claim(folder, run)
+    distributed.share_of(settings.batch_size)
+    with hold(folder, "is training") if distributed.rank() == 0 else nullcontext():
+        text = distributed.first(claim, folder, run)
         at = resume(folder, predictor, optimizer, average)
+        learner = distributed.parallel(Learner(predictor, settings))
         reading = closing(_clips(dataset, settings, at.step, device))
         with _halting(at), reading as clips, Log(folder, at.step, settings, device) as log, _Stop() as stop:
             while True:
-                due = at.step % settings.save_every == 0 or at.step == settings.steps or stop.asked
+                asked = distributed.any_of(stop.asked)
+                due = at.step % settings.save_every == 0 or at.step == settings.steps or asked
                 if due and at.step > at.saved_step:
                     at.earlier, at.own = at.saved, True
-                    at.saved = checkpoint.write(
-                        folder, at.step, text, predictor, optimizer, average and average.weights
+                    at.saved = distributed.first(
+                        checkpoint.write, folder, at.step, text, predictor, optimizer, average and average.weights
                     )
                     at.saved_step = at.step
-                if stop.asked:
+                if asked:
                     raise Interrupted(_say(f"stopped after step {at.step}; {at}; the same command goes on from there"))
                 if validate is not None and log.lacks_validation(at.step):
-                    log.validation(at.step, _validated(validate, predictor, average, at.step))
+                    scores = distributed.first(_validated, validate, checkpoint.kept(predictor), average, at.step)
+                    log.validation(at.step, scores)
                     continue  # perhaps it was asked to stop meanwhile
                 if at.step == settings.steps:
-                    checkpoint.prune(folder, settings.keep, settings.keep_every)
+                    distributed.first(checkpoint.prune, folder, settings.keep, settings.keep_every)
                     break
                 begun = time.perf_counter()
-                numbers = update(predictor, optimizer, clips, settings, at.step)
+                numbers = update(learner, optimizer, clips, settings, at.step)
                 if not _finite(numbers):
-                    raise _diverged(numbers, at)
+                    raise distributed.first(_diverged, numbers, at)
                 if at.step == at.saved_step:  # only now is it known that the newest weights are good
-                    checkpoint.prune(folder, settings.keep, settings.keep_every)
+                    distributed.first(checkpoint.prune, folder, settings.keep, settings.keep_every)
                 at.step += 1
                 if average is not None:
-                    average.update(predictor, at.step)
+                    average.update(checkpoint.kept(predictor), at.step)
                 log.step(at.step, numbers, time.perf_counter() - begun)
     assert at.saved is not None
     return at.saved
@@ -112,9 +122,10 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
 
 def resume(folder: Path, predictor: nn.Module, optimizer: torch.optim.Optimizer, average: EMA | None) -> Progress:
     """Fills everything from the newest checkpoint that can be read, if there is one."""
-    found = checkpoint.restore(folder, predictor, optimizer, average and average.weights)
+    found = distributed.first(checkpoint.restore, folder, predictor, optimizer, average and average.weights)
     if found is None:
         return Progress()
+    distributed.share_optimizer(optimizer)
     for problem in found.damage:
         _say(f"a checkpoint could not be read and was set aside as damaged_step_*: {problem}")
     torch.set_num_threads(found.threads)  # sums are added in another order with another number of threads
@@ -123,32 +134,34 @@ def resume(folder: Path, predictor: nn.Module, optimizer: torch.optim.Optimizer,
 
 
 def update(
-    predictor: nn.Module, optimizer: torch.optim.Optimizer, clips: Iterator[Clip], settings: TrainingConfig, step: int
+    learner: nn.Module, optimizer: torch.optim.Optimizer, clips: Iterator[Clip], settings: TrainingConfig, step: int
 ) -> dict[str, float]:
     """One update from `accumulate` batches; nothing is changed if the loss or the gradient is not finite."""
     seed = int(np.random.SeedSequence([settings.seed, step]).generate_state(1, np.uint64)[0] >> 1)
-    torch.manual_seed(seed)  # dropout
+    torch.manual_seed(seed + distributed.rank())  # dropout
     generator = torch.Generator().manual_seed(seed)
     rate = learning_rate(settings.optimizer, step, settings.steps)
     for group in optimizer.param_groups:
         group["lr"] = rate * group["factor"]
     optimizer.zero_grad(set_to_none=True)
-    predictor.train()
+    learner.train()
     totals: dict[str, torch.Tensor] = {}
-    for _ in range(settings.accumulate):
+    for left in reversed(range(settings.accumulate)):
         clip = drop_actions(next(clips), settings.action_dropout, generator)
         device = clip.content.device
-        with torch.autocast(device.type, torch.bfloat16, enabled=autocasts(settings.precision, device)):
-            loss, metrics = settings.feeding.loss(predictor, clip, step / settings.steps, generator)
-        (loss / settings.accumulate).backward()
+        with distributed.alone(learner) if left else nullcontext():
+            with torch.autocast(device.type, torch.bfloat16, enabled=autocasts(settings.precision, device)):
+                loss, metrics = learner(clip, step / settings.steps, generator)
+            (loss / settings.accumulate).backward()
         for name, value in {"loss": loss, **metrics}.items():
             part = value.detach() / settings.accumulate
             totals[name] = totals[name] + part if name in totals else part
-    norm = torch.nn.utils.clip_grad_norm_(predictor.parameters(), settings.clip_gradient or math.inf)
-    numbers = {name: value.item() for name, value in totals.items()}
-    numbers |= {"gradient": norm.item(), "learning_rate": rate}
+    norm = torch.nn.utils.clip_grad_norm_(learner.parameters(), settings.clip_gradient or math.inf)
+    numbers = distributed.mean(totals) | {"gradient": norm.item(), "learning_rate": rate}
     if _finite(numbers):
         optimizer.step()
+        if isinstance(learner, Learner):  # not in many processes
+            learner.settle(generator)
     return numbers
 
 
@@ -156,13 +169,14 @@ def drop_actions(clip: Clip, share: float, generator: torch.Generator) -> Clip:
     """Makes all actions of a random `share` of the clips of a batch unknown (-1)."""
     if clip.actions is None or not share:
         return clip
-    dropped = torch.rand(len(clip.actions), 1, generator=generator).lt(share).to(clip.actions.device)
+    dropped = distributed.uniform(len(clip.actions), 1, generator=generator).lt(share).to(clip.actions.device)
     return replace(clip, actions=clip.actions.masked_fill(dropped, -1))
 
 
 def _clips(dataset: Any, settings: TrainingConfig, step: int, device: torch.device) -> Generator[Clip]:
-    position = step * settings.accumulate
-    for clip in batches(dataset, settings.batch_size, settings.seed, position=position, workers=settings.workers):
+    position, share = step * settings.accumulate, distributed.share_of(settings.batch_size)
+    for clip in batches(dataset, share, settings.seed, position=position, workers=settings.workers,
+                        rank=distributed.rank(), world=distributed.world()):  # fmt: skip
         yield clip.to(device)
 
 
@@ -210,6 +224,8 @@ def _halting(at: Progress) -> Iterator[None]:
             what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
         elif isinstance(error, MemoryError | torch.OutOfMemoryError) or any(w in str(error) for w in MACHINE_WORDS):
             what = f"the machine gave out ({' '.join(str(error).split()) or 'out of memory'})"
+        elif distributed.is_desertion(error):
+            what = "another process of this training has ended (its own message says why)"
         else:
             raise
         raise Halted(
@@ -219,7 +235,8 @@ def _halting(at: Progress) -> Iterator[None]:
 
 
 def _say(text: str) -> str:
-    print(f"videopred: {text}", file=sys.stderr)
+    if distributed.rank() == 0:
+        print(f"videopred: {text}", file=sys.stderr)
     return text
 
 

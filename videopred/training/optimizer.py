@@ -53,8 +53,9 @@ def learning_rate(config: OptimizerConfig, step: int, total: int) -> float:
 def groups(module: nn.Module, config: OptimizerConfig) -> list[dict]:
     """Parameter groups with and without decay, each in the order of `module.named_parameters()`.
 
-    A part's `learning_rates()` names those of its parameters that learn at a multiple of the rate, the `factor` of
-    their groups.
+    What is particular to a parameter is said by the module that defines it. `no_decay()` spares it whatever its shape
+    (what has one axis, as norms, biases and ConvNeXt's gamma, is spared anyway); `learning_rates()` names those that
+    learn at a multiple of the rate, the `factor` of their groups.
     """
     parts = list(module.modules())
     slow = [pair for part in parts if hasattr(part, "learning_rates") for pair in part.learning_rates()]  # type: ignore[operator]

@@ -7,6 +7,7 @@ import torch
 
 from videopred.data.loader import batches
 from videopred.training import RunConfig
+from videopred.training.learner import Learner
 from videopred.training.loop import update
 
 STEPS = 8
@@ -20,10 +21,11 @@ def seconds_per_step(run: RunConfig, device: torch.device) -> float:
     settings = replace(run.training, steps=STEPS)
     predictor = run.predictor.build(run.recipe.format).to(device)
     optimizer = settings.optimizer.build(predictor)
+    learner = Learner(predictor, settings)
     dataset = run.recipe.build("train", settings.clip_frames)
     clips = (clip.to(device) for clip in batches(dataset, settings.batch_size, settings.seed))
-    update(predictor, optimizer, clips, settings, STEPS - 1)  # the first is slower, and the last the longest
+    update(learner, optimizer, clips, settings, STEPS - 1)  # the first is slower, and the last the longest
     started = time.perf_counter()
     for step in range(STEPS):
-        update(predictor, optimizer, clips, settings, step)  # ends by reading the loss, so the device is done
+        update(learner, optimizer, clips, settings, step)  # ends by reading the loss, so the device is done
     return (time.perf_counter() - started) / STEPS
