@@ -109,7 +109,7 @@ def test_only_the_start_of_a_long_clip_is_shown():
 
 @pytest.mark.parametrize(
     ("low", "high", "want"),
-    [(1, 200, [50, 100, 150, 200]), (12.3, 23, [15, 20]), (0.2, 0.21, [0.2, 0.204, 0.21]), (3, 3, [3])],
+    [(1, 200, [50, 100, 150, 200]), (12.3, 23, [15, 20]), (0.21, 0.36, [0.25, 0.3, 0.35]), (3, 3, [3])],
 )
 def test_ticks_are_round_numbers_within(low, high, want):
     found = ticks(low, high)

@@ -17,8 +17,8 @@ def add(subparsers: Any) -> None:
         help="score a checkpoint under a protocol",
         description="Rolls a checkpoint out under a protocol and scores it beside four trivial predictions; of a "
         "tokenizer, each frame of the horizon is made from its own tokens, and the use of codes is told. The table "
-        "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame). Ended "
-        "early, the same command goes on with what it had finished, and gives the same numbers.",
+        "goes to stdout; the JSON file holds every number, and the .npz beside it one per (clip, sample, frame). "
+        "Ended early, the same command goes on with what it had finished, and gives the same numbers.",
     )
     parser.add_argument(
         "checkpoint", nargs="?", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name"

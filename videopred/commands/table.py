@@ -74,7 +74,7 @@ def _model(name: str, result: dict[str, Any]) -> Any:
     from videopred import checkpoint
 
     try:
-        loaded = checkpoint.load(result["checkpoint"]["name"])
+        loaded = checkpoint.load_either(result["checkpoint"]["name"])
         if loaded.hash != result["checkpoint"].get("hash"):
             raise ValueError("the checkpoint of that name is now another one")
         return loaded.predictor

@@ -45,7 +45,7 @@ def curves(block: Block, metric: str) -> str:
     title = html.escape(f"{metric} ({unit}) over the horizon" if unit else f"{metric} over the horizon")
     return (
         f'<div><h3>{title}</h3><svg viewBox="0 0 {WIDTH} {HEIGHT}" role=img aria-label="{title}">{"".join(drawn)}</svg>'
-        f"<p>{''.join(keys)}</p></div>"
+        f"<p>{' '.join(keys)}</p></div>"
     )
 
 

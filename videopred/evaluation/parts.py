@@ -9,6 +9,7 @@ import json
 import zipfile
 import zlib
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,7 +33,7 @@ class Tally:
     reasons  : label of a metric -> why it could not be computed
     numbers  : label of a metric -> what it keeps
     flops    : of a predicted frame, and `times` of steps (batch size -> seconds), if the row is a model's
-    codes    : how often a tokenizer used each of its codes
+    codes    : how often each code was met, if it is a tokenizer's
     """
 
     clip_ids: list[str] = field(default_factory=list)
@@ -42,7 +43,7 @@ class Tally:
     numbers: dict[str, Numbers] = field(default_factory=dict)
     flops: int | None = None
     times: dict[int, list[float]] = field(default_factory=dict)
-    codes: dict[int, int] = field(default_factory=dict)
+    codes: list[int] = field(default_factory=list)
 
     def join(self, other: "Tally") -> None:
         self.clip_ids += [clip for clip in other.clip_ids if clip not in self.clip_ids]
@@ -54,7 +55,7 @@ class Tally:
         self.flops = other.flops if self.flops is None else self.flops
         for size, times in other.times.items():
             self.times.setdefault(size, []).extend(times)
-        self.codes = {code: self.codes.get(code, 0) + other.codes.get(code, 0) for code in self.codes | other.codes}
+        self.codes = [a + b for a, b in zip_longest(self.codes, other.codes, fillvalue=0)]
 
 
 @dataclass
@@ -92,8 +93,7 @@ class Part:
             rows = {}
             for name, row in facts["rows"].items():
                 row["numbers"] = {x: Numbers.unpack(y, file[f"{name}/{x}"]) for x, y in row["numbers"].items()}
-                for counted in ("times", "codes"):  # JSON has no other keys than text
-                    row[counted] = {int(key): value for key, value in row[counted].items()}
+                row["times"] = {int(size): times for size, times in row["times"].items()}
                 rows[name] = Tally(**row)
             seen = dict(zip(facts["seen"], file["seen"], strict=True))
             return cls(**facts | {"rows": rows, "seen": seen})

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from videopred.clip import Clip
+from videopred.evaluation.parts import Tally
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.rows import ModelRow
 from videopred.evaluation.timing import Stopwatch
@@ -24,10 +25,10 @@ class ReconstructionRow(ModelRow):
         super().__init__(codec, protocol, name, watch, "reconstruction")
 
     def entry(self) -> dict[str, Any]:
-        num_codes, used = self.predictor.num_codes, self.tally.codes
-        ids = torch.tensor(list(used)).repeat_interleave(torch.tensor(list(used.values())))
-        perplexity, usage = (number.item() for number in spread(ids, num_codes))
-        codes = {"num_codes": num_codes, "usage": usage, "perplexity": perplexity, "tokens": len(ids)}
+        codec, met = self.predictor, torch.tensor(self.tally.codes)
+        ids = torch.arange(len(met)).repeat_interleave(met)
+        perplexity, usage = (number.item() for number in spread(ids.int(), codec.num_codes))
+        codes = {"num_codes": codec.num_codes, "usage": usage, "perplexity": perplexity, "tokens": ids.numel()}
         return super().entry() | {"codes": codes}
 
     def _frames(self, clip: Clip, sample: int) -> Iterator[Tensor]:
@@ -41,13 +42,9 @@ class ReconstructionRow(ModelRow):
     def _each(self, clip: Clip) -> Iterator[Tensor]:
         for t in range(clip.num_frames):
             frames, ids = self._reconstruct(clip.slice(t, t + 1))
-            self._count(ids)
+            met = torch.bincount(ids.flatten(), minlength=self.predictor.num_codes).tolist()
+            self.tally.join(Tally(codes=met))
             yield frames[:, 0]
-
-    def _count(self, ids: Tensor) -> None:
-        used = self.tally.codes
-        for code, times in zip(*(x.tolist() for x in ids.unique(return_counts=True)), strict=True):
-            used[code] = used.get(code, 0) + times
 
     def _reconstruct(self, clip: Clip) -> tuple[Tensor, Tensor]:
         ids = self.predictor.tokenize(clip.pixels())
@@ -56,4 +53,4 @@ class ReconstructionRow(ModelRow):
 
 def row_of(model, protocol: Protocol, name: str, watch: Stopwatch) -> ModelRow:
     """The row of a predictor, or of a codec that stands in its place."""
-    return (ModelRow if hasattr(model, "predict") else ReconstructionRow)(model, protocol, name, watch)
+    return (ReconstructionRow if hasattr(model, "tokenize") else ModelRow)(model, protocol, name, watch)

@@ -40,6 +40,7 @@ td, th { padding: .2rem .6rem; text-align: right; white-space: nowrap; border-bo
 th { color: var(--muted); font-weight: 600; } tr:hover td { background: var(--soft); }
 td:first-child, th:first-child { text-align: left; padding-left: 0; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 0 1.5rem; }
+.plots > div { min-width: 0; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: currentColor; font-size: 13px; }
 figure { margin: 0 0 1.25rem; } img { display: block; width: 100%; image-rendering: pixelated; border-radius: 4px; }
 .panes { display: grid; grid-auto-flow: column; grid-auto-columns: 1fr; gap: .5rem; text-align: center; }
