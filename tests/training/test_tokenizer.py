@@ -10,6 +10,7 @@ import torch
 from videopred import checkpoint, config, tokenizer
 from videopred.clip import Format
 from videopred.codecs.vqgan import VQGANConfig
+from videopred.commands.train import validation
 from videopred.data.loader import batches
 from videopred.training import loop
 from videopred.training.adversary import PatchCritic, adaptive_weight
@@ -175,3 +176,13 @@ def test_bfloat16_trains_both_and_keeps_the_codebook_in_float32(run, go, tmp_pat
     assert all(tensor.dtype == torch.float32 for tensor in codec.state_dict().values())
     straight = checkpoint.read_tensors(max(tmp_path.glob("step_*")) / "training.safetensors")
     assert straight["weights.updates"] == 3
+
+
+def test_validation_draws_reconstructions_and_logs_their_scores(run, go, tmp_path, outcome):
+    settings = replace(run.training, steps=2, validate_every=2, validation_clips=2, context=1, horizon=3)
+    run = replace(run, training=settings)
+    go(run, tmp_path, validation(run, tmp_path))
+    [scores] = [line for line in outcome(tmp_path)["log"] if "loss" not in line]
+    assert scores["validation/psnr/1-3"] > 0 and "validation/ssim/1-3" in scores
+    assert 0 < scores["validation/usage"] <= 1 <= scores["validation/perplexity"] <= 16
+    assert (tmp_path / "strip_00000002.png").stat().st_size > 100

@@ -78,10 +78,11 @@ def validation(preset: Any, folder: Path) -> Any:
         with tempfile.TemporaryDirectory() as kept:
             result = evaluate(predictor, protocol, batch_size=protocol.num_clips, save_clips=kept)
             with np.load(Path(kept) / "data_0.npz") as clips:
-                picture = strip(clips["real"][:DRAWN], clips["fake"][:DRAWN], protocol.context)
+                row = result.data["rows"][0]
+                made = "from tokens" if "codes" in row else "prediction"
+                picture = strip(clips["real"][:DRAWN], clips["fake"][:DRAWN], protocol.context, made=made)
         with PictureWriter(folder / f"strip_{step:08d}.png") as writer:
             writer.write(picture)
-        row = result.data["rows"][0]
         metrics = row["metrics"]
         scores = {f"validation/{kind}/{window}": found["mean"]
                   for kind, score in metrics.items() for window, found in score.get("windows", {}).items()}  # fmt: skip

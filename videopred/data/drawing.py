@@ -27,7 +27,7 @@ class Layout:
     """What is drawn: `samples` predictions of each clip of `clips` (their ids), `context` + `horizon` frames long.
 
     `scale` makes every pixel a square of so many; None chooses one that suits the number of clips. `words` says, for
-    each clip, what led to each of its frames (its action); it may be empty.
+    each clip, what led to each of its frames (its action); it may be empty. `made` is what a frame beside the truth is.
     """
 
     format: Format
@@ -37,11 +37,12 @@ class Layout:
     samples: int = 1
     scale: int | None = None
     words: tuple[tuple[str, ...], ...] = ()
+    made: str = "prediction"
 
     @property
     def labels(self) -> list[str]:
         """Of the places of one clip: truth and predictions."""
-        return ["truth", *(["prediction"] if self.samples == 1 else [f"sample {i + 1}" for i in range(self.samples)])]
+        return ["truth", *([self.made] if self.samples == 1 else [f"sample {i + 1}" for i in range(self.samples)])]
 
     @functools.cached_property
     def wordiest(self) -> int:

@@ -77,10 +77,12 @@ class Strip:
         return bottom + MARGIN, right + MARGIN
 
 
-def strip(real: np.ndarray, fake: np.ndarray, context: int, scale: int | None = None) -> np.ndarray:
+def strip(
+    real: np.ndarray, fake: np.ndarray, context: int, scale: int | None = None, made: str = "prediction"
+) -> np.ndarray:
     """The strip of whole clips, uint8 (n, t, h, w, c), of which `real` may be shorter: uint8 (height, width, 3)."""
     count, frames, height, width, channels = fake.shape
-    layout = Layout(Format(channels, height, width), ("",) * count, context, frames - context, scale=scale)
+    layout = Layout(Format(channels, height, width), ("",) * count, context, frames - context, scale=scale, made=made)
     drawn = Strip(layout)
     for t in range(frames):
         drawn.add(real[:, t] if t < real.shape[1] else None, fake[:, t, None])
