@@ -83,6 +83,8 @@ def test_the_commands_take_a_tokenizers_run(protocol, tmp_path, monkeypatch, cap
     assert "codes are used" in capsys.readouterr().out
     assert "<html" in (tmp_path / "page.html").read_text()
     assert cli.main(["show", "run"]) == 0
-    assert "encoder" in capsys.readouterr().out
+    parts = {line.split()[1]: line.split()[2:] for line in capsys.readouterr().out.splitlines() if line[:1] == "#"}
+    assert {"encoder", "decoder"} <= parts.keys() and "critic" not in parts
+    assert int(parts["total"][1].replace(",", "")) > 2 * int(parts["total"][0].replace(",", ""))
     assert cli.main(["rollout", "run", "--out", "x.png"]) == 2
     assert "is a tokenizer, which predicts nothing" in capsys.readouterr().err

@@ -22,15 +22,15 @@ def run(args: argparse.Namespace) -> int:
     from videopred.predictors.parts import parameters
 
     table, predictor = _config(args.source) if _is_config(args.source) else _checkpoint(args.source)
+    predictor = getattr(predictor, "kept", predictor)  # of a tokenizer the codec, without its critic
     print(config.dumps(table))
+    flops, states = cost(predictor) if hasattr(predictor, "predict") else (there_and_back(predictor), Counter())
     counts = parameters(predictor)
-    if not hasattr(predictor, "predict"):  # a tokenizer
-        _print(("part", "parameters"), {part: (count,) for part, count in counts.items()})
-        return 0
-    flops, states = cost(predictor)
     _print(("part", "parameters", "FLOPs per frame"), {part: (counts[part], flops[part]) for part in counts | flops})
-    print("#")
-    _print((f"state of one clip after {FRAMES + 1} frames", "bytes"), {name: (size,) for name, size in states.items()})
+    if states:
+        print("#")
+        heads = f"state of one clip after {FRAMES + 1} frames", "bytes"
+        _print(heads, {name: (size,) for name, size in states.items()})
     if prior := getattr(predictor, "prior", None):
         print(f"#\n# calls of the prior per frame: {prior.calls}")
     return 0
@@ -64,6 +64,20 @@ def cost(predictor: Any) -> tuple[Counter[str], Counter[str]]:
     sizes = Counter({"newest frame": _bytes(newest)})
     sizes |= Counter({f"layer {i}": _bytes(layer) for i, layer in enumerate(layers)})
     return flops, +(sizes | Counter({"other": _bytes(memory) - sum(map(_bytes, layers))}))
+
+
+def there_and_back(codec: Any) -> Counter[str]:
+    """FLOPs of a frame to tokens and back by part."""
+    import torch
+
+    from videopred.nn.flops import counting
+    from videopred.predictors.parts import spending
+
+    form = codec.format
+    frame = torch.zeros(1, 1, form.channels, form.height, form.width)
+    with torch.no_grad(), counting() as counter, spending(codec, counter.get_total_flops) as spent:
+        codec.eval().decode(codec.embed(codec.tokenize(frame)))
+    return spent + Counter({"(other)": counter.get_total_flops() - spent.total()})
 
 
 def _bytes(state: Any) -> int:

@@ -53,4 +53,4 @@ class ReconstructionRow(ModelRow):
 
 def row_of(model, protocol: Protocol, name: str, watch: Stopwatch) -> ModelRow:
     """The row of a predictor, or of a codec that stands in its place."""
-    return (ReconstructionRow if hasattr(model, "tokenize") else ModelRow)(model, protocol, name, watch)
+    return (ModelRow if hasattr(model, "predict") else ReconstructionRow)(model, protocol, name, watch)
