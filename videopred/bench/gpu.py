@@ -101,7 +101,8 @@ def _scan(a: Tensor, b: Tensor, device: torch.device) -> tuple[dict[str, Callabl
 
 
 def training(size: Size, device: torch.device, rounds: int) -> Iterator[Row]:
-    functions, figures = {}, {}
+    functions: dict[str, Callable[[], object]] = {}
+    figures: dict[str, dict[str, float]] = {}
     for name, dynamics in (("convs5", None), ("convlstm", ConvLSTMConfig())):
         predictor, format = build(size.preset, device, dynamics)
         functions[name] = step(Chunked(predictor, size.chunk), clip(format, size.batch, size.frames, device), predictor)
