@@ -19,7 +19,7 @@ from videopred.spatial.ssm2d import SSM2D, SSM2DMixerConfig
 
 SHORT, GRADIENT = 2e-6, 1e-4
 # Its complex powers are less exact. What was computed anew in float64 starts from its A, rounded to float32.
-REAL, COMPLEX, AGAIN = 1e-5, 1e-4, 1e-6
+REAL, COMPLEX, AGAIN, STARTED = 1e-5, 1e-4, 1e-6, 5e-7
 
 EFFICIENTMOD = {  # ours: the file's; several are rows of one of ours, in this order
     "gamma": ["gamma_1"],
@@ -121,7 +121,10 @@ def owners(gold) -> Tensor:
 
 @pytest.mark.golden(takes=is_ssm2d)
 def test_ssm2d_kernel(gold):
-    """From the A that the file's float64 values started from: the recurrence exactly, the closed form to its tail."""
+    """From the A that the file's float64 values started from: the recurrence, the closed form to its tail.
+
+    They also started from B as float32's sigmoid, whose last bit is another on another CPU: hence STARTED.
+    """
     side, of = int(gold["meta_kernel_len"]), owners(gold)
     a = numbers(gold, "A64")
     b = torch.stack([torch.from_numpy(gold.arrays[f"param.B_{i}"]).sigmoid() for i in (1, 2)])
@@ -129,8 +132,8 @@ def test_ssm2d_kernel(gold):
     c = torch.stack([numbers(gold, f"param.C_{i}") for i in (1, 2)])[:, :, None]
     x_h, x_v = impulse_response(a, b, side, side)
     for key, ours in ("state_h64", x_h), ("state_v64", x_v):
-        gold.check(key, torch.view_as_real(ours) if ours.is_complex() else ours, 1e-12)
-    gold.check("kernel64", kernel_reference(a[:, of], b[:, of], c, side, side)[:, 0], 1e-12)
+        gold.check(key, torch.view_as_real(ours) if ours.is_complex() else ours, STARTED)
+    gold.check("kernel64", kernel_reference(a[:, of], b[:, of], c, side, side)[:, 0], STARTED)
     ours = kernel(a[:, of], b[:, of], c, side, side)[:, 0]
     gold.check("kernel64", ours, AGAIN)
     gold.check("kernel", ours, COMPLEX if gold["meta_complex"] else REAL)
