@@ -35,9 +35,8 @@ def test_they_compile_to_wide_accesses_without_a_detour_through_shared_memory(va
         counts, short = ("steps", "lanes", "states"), ("b", "grad_b")
         types = {name: "i32" if name in counts else "*bf16" if name in short else "*fp32" for name in kernel.arg_names}
         types |= dict.fromkeys(constants, "constexpr")
-        aligned = [i for i, name in enumerate(kernel.arg_names) if name not in {*constants, "steps"}]  # as torch's are
-        attributes = {(i,): [["tt.divisibility", 16]] for i in aligned}
-        source = triton.compiler.ASTSource(kernel, types, constexprs=constants, attrs=attributes)
+        aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if types[name][0] == "*"}
+        source = triton.compiler.ASTSource(kernel, types, constexprs=constants, attrs=aligned)
         code = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 1}).asm["ptx"]
         assert len(re.findall(r"ld\.global\S*\.v2\.", code)) >= 4 * (1 + varying)
         assert "ld.shared" not in code and "shfl" not in code
