@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -58,6 +60,21 @@ def model(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").write_text(PROTOCOL)
     return repeat
+
+
+def test_one_result_is_made_by_one_process(model, tmp_path, capsys):
+    code = "import fcntl, sys; file = open(sys.argv[1], 'a'); fcntl.lockf(file, fcntl.LOCK_EX)\n"
+    code += "print('held', flush=True); sys.stdin.read()"
+    parts = tmp_path / "out.parts"
+    parts.mkdir()
+    words = [sys.executable, "-c", code, str(parts / ".lock")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        assert cli.main(["eval", "repeat", "mine.toml", "--device", "cpu", "--out", "out.json"]) == 2
+        assert "out.parts: another process is evaluating in this folder" in capsys.readouterr().err
+        other.stdin.close()
+    assert cli.main(["eval", "repeat", "mine.toml", "--device", "cpu", "--out", "out.json"]) == 0
+    assert not parts.exists()
 
 
 def test_eval_prints_a_table_and_writes_the_result(model, tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -77,19 +78,20 @@ def run(args: argparse.Namespace) -> int:
     of_files = args.predictions is not None or args.targets is not None
     if (args.checkpoint is None) != of_files or (args.predictions is None) != (args.targets is None):
         raise config.ConfigError("give CHECKPOINT PROTOCOL, or --predictions PATH --targets PATH PROTOCOL")
-    try:
-        result, out, clips = (_files if of_files else _checkpoint)(args)
-    except KeyboardInterrupt:
-        print("videopred: interrupted; the same command goes on with what is finished", file=sys.stderr)
-        return 130
-    try:
-        result.save(out)
-        Kept(kept_beside(out)).drop()
-    except OSError:
-        print(f"videopred: {out} was not written; the same command tries again", file=sys.stderr)
-        raise
-    finally:
-        print(render([result.data], args.format))
+    with ExitStack() as held:
+        try:
+            result, out, clips = (_files if of_files else _checkpoint)(args, held)
+        except KeyboardInterrupt:
+            print("videopred: interrupted; the same command goes on with what is finished", file=sys.stderr)
+            return 130
+        try:
+            result.save(out)
+            Kept(kept_beside(out)).end()
+        except OSError:
+            print(f"videopred: {out} was not written; the same command tries again", file=sys.stderr)
+            raise
+        finally:
+            print(render([result.data], args.format))
     if args.report is not None:
         text = report.page([result.data], clips=clips)
         write(args.report, lambda file: file.write(text.encode()))
@@ -97,9 +99,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path, list]:
-    """The result, where it goes, and clips for the report."""
+def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, list]:
+    """The result, where it goes, and clips for the report. What waits beside it is held until `held` ends."""
     from videopred import checkpoint
+    from videopred.data.hold import hold
     from videopred.evaluation import Protocol, evaluate
     from videopred.evaluation.result import require_writable
     from videopred.evaluation.shown import shown
@@ -108,6 +111,7 @@ def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path, list]:
     loaded = checkpoint.load_either(args.checkpoint, device.device(args.device))
     out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples)
     require_writable(out)
+    held.enter_context(hold(kept_beside(out), "is evaluating"))
     result = evaluate(
         loaded.predictor,
         protocol,
@@ -128,7 +132,8 @@ def _checkpoint(args: argparse.Namespace) -> tuple[Any, Path, list]:
     return result, out, clips
 
 
-def _files(args: argparse.Namespace) -> tuple[Any, Path, list]:
+def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, list]:
+    from videopred.data.hold import hold
     from videopred.evaluation import Protocol, evaluate_files
     from videopred.evaluation.result import require_writable
 
@@ -139,6 +144,7 @@ def _files(args: argparse.Namespace) -> tuple[Any, Path, list]:
     protocol = Protocol.load(args.protocol)
     out = args.out or default_out(args.predictions.stem, protocol.name, None, None)
     require_writable(out)
+    held.enter_context(hold(kept_beside(out), "is evaluating"))
     options = {"progress": True, "workers": args.workers, "keep": kept_beside(out)}
     return evaluate_files(args.predictions, args.targets, protocol, **options), out, []
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from videopred.config import ConfigError
 
+LOCK = ".lock"
+
 
 @contextmanager
 def hold(folder: Path, doing: str) -> Iterator[None]:
@@ -20,7 +22,7 @@ def hold(folder: Path, doing: str) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder}: is a file; give a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "a") as file:
+    with open(folder / LOCK, "a") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from videopred import config
+from videopred.data.hold import LOCK
 from videopred.data.whole_file import WholeFile
 from videopred.metrics import Numbers
 
@@ -153,6 +154,11 @@ class Kept:
             path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+    def end(self) -> None:
+        """`drop`, and with it the lock of the process that held the folder."""
+        (self.folder / LOCK).unlink(missing_ok=True)
+        self.drop()
 
     def _path(self, number: int) -> Path:
         return self.folder / f"part_{number:06d}.npz"
