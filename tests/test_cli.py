@@ -194,10 +194,12 @@ def test_show_says_what_every_part_is_and_costs(capsys):
     assert states == {"newest frame": [4 * 32 * 32], "layer 0": [4 * 8 * 64], "layer 1": [4 * 8 * 64]}
 
 
-def test_show_of_a_tokenizer_counts_its_parameters(capsys):
+def test_show_of_a_tokenizer_counts_the_way_to_tokens_and_back(capsys):
+    """The codec alone, as it ships: no critic, no state."""
     assert cli.main(["show", "doom-maze-vq-small"]) == 0
     out = capsys.readouterr().out
-    assert "# total" in out and "FLOPs" not in out
+    (total,) = (_cells(line) for line in out.splitlines() if line.startswith("# total"))
+    assert total[1:] == ["186,368", "115,343,360"] and "bytes" not in out and "# critic" not in out
 
 
 def test_show_tells_how_often_a_prior_is_called(capsys):
