@@ -28,7 +28,7 @@ from videopred.training.learner import Learner
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
 from videopred.training.precision import autocasts
-from videopred.training.start import start
+from videopred.training.start import begin
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
 # How torch says what is the machine's fault without an error class of its own.
@@ -73,12 +73,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     Raises ConfigError if `folder` belongs to another configuration or process, Diverged, Halted, Interrupted, OSError.
     """
     settings = run.training
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
-    torch.manual_seed(settings.seed)
-    run, predictor = start(run)
-    predictor = predictor.to(device)
-    optimizer = settings.optimizer.build(predictor)
+    run, predictor, optimizer = begin(run, device)
     average = EMA(checkpoint.kept(predictor), settings.ema) if settings.ema and distributed.rank() == 0 else None
     dataset = run.recipe.build("train", settings.clip_frames)
     distributed.share_of(settings.batch_size)

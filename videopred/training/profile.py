@@ -19,7 +19,7 @@ from videopred.predictors.parts import parts
 from videopred.training import RunConfig
 from videopred.training.learner import Learner
 from videopred.training.loop import clips_of, update
-from videopred.training.start import start
+from videopred.training.start import begin
 
 WARMUP, STEPS = 2, 5
 OPERATORS = 12  # in the table
@@ -59,12 +59,8 @@ class Timeline:
 def profiled(run: RunConfig, folder: Path, device: torch.device) -> str:
     """Writes the trace of one update to `folder`, and returns a table of a screen."""
     settings = run.training
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
-    torch.manual_seed(settings.seed)
-    run, predictor = start(run)
-    predictor = predictor.to(device)
-    optimizer, learner = settings.optimizer.build(predictor), Learner(predictor, settings)
+    run, predictor, optimizer = begin(run, device)
+    learner = Learner(predictor, settings)
     dataset = run.recipe.build("train", settings.clip_frames)
     with closing(clips_of(dataset, settings, 0, device)) as clips:
 

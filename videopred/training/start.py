@@ -2,10 +2,22 @@
 
 from dataclasses import replace
 
+import torch
 from torch import nn
 
 from videopred import config, tokenizer
 from videopred.training import RunConfig
+
+
+def begin(run: RunConfig, device: torch.device) -> tuple[RunConfig, nn.Module, torch.optim.Optimizer]:
+    """Sets threads and seed, and gives what `start` does, the predictor on `device`, with its optimiser."""
+    settings = run.training
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    torch.manual_seed(settings.seed)
+    run, predictor = start(run)
+    predictor = predictor.to(device)
+    return run, predictor, settings.optimizer.build(predictor)
 
 
 def start(run: RunConfig) -> tuple[RunConfig, nn.Module]:
