@@ -40,12 +40,13 @@ class Stand:
         return config.from_dict(Run, raw)
 
     def train(self, run, folder):
-        self.trained.append((folder.name, run.width, run.training.steps))
+        name = folder.name.rpartition("-")[0]
+        self.trained.append((name, run.width, run.training.steps))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.toml").write_text(config.dumps(run))
-        if folder.name == self.stop:
+        if name == self.stop:
             raise KeyboardInterrupt
-        if folder.name == self.diverge:
+        if name == self.diverge:
             raise Failed("training diverged at step 3")
         lines = [{"step": 4, "loss": 2.0, "ms_per_step": 500.0}, {"step": 5, "validation/psnr": 1.0}]
         lines.append({"step": run.training.steps, "loss": 1.0, "ms_per_step": 250.0})
@@ -162,6 +163,19 @@ def test_with_a_budget_of_time_each_cell_makes_the_steps_that_fill_it(go, stand)
     stand.work = lambda: slower
     go(timed)
     assert stand.trained == [("eight", 8, 40), ("two-2", 2, 10)]  # what was begun keeps its number
+
+
+def test_another_time_is_not_filled_by_what_was_trained_before(go, stand):
+    go(dataclasses.replace(ABLATION, budget=Budget(seconds=20)))
+    stand.trained.clear()
+    go(dataclasses.replace(ABLATION, budget=Budget(seconds=60)))
+    assert [steps for *_, steps in stand.trained] == [120, 120, 120]
+
+
+def test_another_protocol_finds_what_was_trained(go, stand, tmp_path):
+    go()
+    go(protocol=PROTOCOL | {"hash": "p2"})
+    assert len(list((tmp_path / "runs").iterdir())) == 3
 
 
 def test_a_budget_of_parameters_is_checked_before_any_training(go, stand):

@@ -2,7 +2,8 @@
 
 A file of `eval/ablations/` is an `Ablation`. A sweep goes through its cells in order and rewrites one result file after
 each, whole or not at all. A cell that is in the file already is not run again, as long as everything that decides its
-numbers is the same (its `fingerprint`); a cell whose training was cut short goes on in its own run folder.
+numbers is the same (its `fingerprint`); a cell whose training was cut short goes on in its own run folder, which is
+named after the cell and its settings: under other settings, or in another time, it is trained anew.
 
 This floor knows neither training nor evaluation: both are handed in, as `Work`.
 """
@@ -113,7 +114,8 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
         about = {"name": cell.name, "overrides": list(cell.overrides), "fingerprint": mark, "parameters": count}
         if mark not in rows:
             say(f"cell {number} of {len(runs)}: {cell.name}")
-            rows[mark], result = run_cell(run, work, folder / slug(cell.name), ablation.budget.seconds)
+            place = folder / f"{slug(cell.name)}-{hashed(settings(run, ablation))[:8]}"
+            rows[mark], result = run_cell(run, work, place, ablation.budget.seconds)
             if result:
                 trivial = [row for row in result["rows"] if row["role"] == "trivial"]
                 shared |= {"environment": result["environment"], "trivial": trivial}
@@ -174,14 +176,22 @@ def trained(folder: Path) -> dict[str, Any]:
     return {"steps": last, "seconds": seconds, "ms_per_step": statistics.median(each) if each else None, "loss": loss}
 
 
-def fingerprint(run: Any, ablation: Ablation, protocol: dict[str, Any]) -> str:
-    """16 hex digits over all that decides a cell's numbers: its configuration, its time, the protocol."""
+def settings(run: Any, ablation: Ablation) -> Row:
+    """All that decides a cell's training: its configuration, and its time, if that decides the number of steps."""
     table = config.to_dict(run)
     del table["name"]
     if ablation.budget.seconds:
         table["training"]["steps"] = f"as many as take {ablation.budget.seconds} s"
-    text = json.dumps([table, protocol["hash"]], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return table
+
+
+def fingerprint(run: Any, ablation: Ablation, protocol: dict[str, Any]) -> str:
+    """16 hex digits over all that decides a cell's numbers: its training and the protocol."""
+    return hashed(settings(run, ablation), protocol["hash"])
+
+
+def hashed(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def assemble(ablation: Ablation, work: Work, shared: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
