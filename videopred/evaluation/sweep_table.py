@@ -36,7 +36,7 @@ def caption(data: dict[str, Any]) -> str:
     alike = [f"parameters equal within {budget['parameters']:.1%}"] if budget["parameters"] else []
     made = {str(row["training"]["steps"]) for row in data["rows"] if "failed" not in row}
     updates = f"{' or '.join(sorted(made))} updates each" if made else "no updates yet"
-    alike += [f"{budget['seconds']:.0f} s of training each" if budget["seconds"] else updates]
+    alike += [f"updates that fill {budget['seconds']:.0f} s" if budget["seconds"] else updates]
     device = ", ".join(dict.fromkeys(row["environment"]["device"] for row in data["rows"] if "environment" in row))
     what = f"{ablation['name']}: preset {ablation['base']}, {'; '.join(alike)}; protocol {protocol['name']} with "
     what += f"{protocol['num_clips']} clips, context {protocol['context']}, horizon {protocol['horizon']}"
