@@ -191,6 +191,12 @@ def test_another_protocol_finds_what_was_trained(go, stand, tmp_path):
     assert len(list((tmp_path / "runs").iterdir())) == 3
 
 
+def test_updates_are_timed_side_by_side_whatever_the_budget(go, stand):
+    data = go()
+    assert [data["seconds_per_step"][row["fingerprint"]] for row in data["rows"]] == [0.5, 1.0, 0.25]
+    assert go() == data and stand.asked == 1
+
+
 def test_a_budget_of_parameters_is_checked_before_any_training(go, stand):
     with pytest.raises(config.ConfigError, match=r"cell 'Eight' has 800 parameters: the budget allows 360 to 440"):
         go(dataclasses.replace(ABLATION, budget=Budget(parameters=0.1)))

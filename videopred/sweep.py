@@ -110,8 +110,8 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
     check_parameters(ablation, counts)
     marks = [fingerprint(run, ablation, work.protocol) for run in runs]
     rows = {row["fingerprint"]: row for row in old.get("rows", []) if "fingerprint" in row}
-    shared = {key: old[key] for key in ("environment", "trivial", "seconds_per_step") if key in old}
-    if ablation.budget.seconds and not set(marks) <= {*rows, *shared.get("seconds_per_step", {})}:
+    shared = {key: old[key] for key in ("seconds_per_step", "environment", "trivial") if key in old}
+    if not set(marks) <= shared.get("seconds_per_step", {}).keys():
         say(f"timing updates of {len(runs)} cells")
         shared["seconds_per_step"] = dict(zip(marks, work.seconds_per_step(runs), strict=True))
         save(assemble(ablation, work, shared, [rows[mark] for mark in marks if mark in rows]), out)

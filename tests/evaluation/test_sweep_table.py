@@ -29,6 +29,14 @@ def test_a_frame_has_its_share_of_the_time_of_a_batch():
     assert heads[-4:-2] == ["trained", "ms/frame"] and cells[6] == "2.50"
 
 
+def test_an_update_has_the_time_that_was_measured_side_by_side():
+    """The log's own, 3 ms, depends on what else the machine did."""
+    data = sweep(row("one", 1, fingerprint="f"), row("two", 1, fingerprint="g"))
+    lines = table(data | {"seconds_per_step": {"f": 0.25}}).splitlines()
+    assert lines[2].split()[2] == "ms/update"
+    assert [line.split()[3] for line in lines[3:5]] == ["250", "-"]
+
+
 def test_cells_that_took_another_time_are_named():
     said = table(sweep(row("good", 95), row("fast", 80), row("slow", 150), seconds=100))
     (line,) = (line for line in said.splitlines() if "by the wall clock" in line)

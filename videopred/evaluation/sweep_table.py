@@ -12,7 +12,8 @@ UNEQUAL = 0.1  # of the time budget
 def table(data: dict[str, Any], markdown: bool = False) -> str:
     """What was asked, then one row per cell: its size, what it cost, what it scored over two windows of frames.
 
-    "ms/frame" is the time of a rollout's step shared among the clips of its batch.
+    "ms/update" was timed side by side before the first cell was trained, "s trained" is what the training took by the
+    wall clock, "ms/frame" the time of a rollout's step shared among the clips of its batch.
     """
     ablation, rows = data["ablation"], data["rows"]
     trivial = data.get("trivial", [])
@@ -20,7 +21,8 @@ def table(data: dict[str, Any], markdown: bool = False) -> str:
     header = ["", "parameters", "GFLOP/frame", "ms/update", "updates", "s trained", "ms/frame"]
     lines = [header + [f"{metric} {window}" for metric, window in scores]]
     for row in [*rows, *trivial]:
-        lines.append([row["name"], *_costs(row), *(_score(row, metric, window) for metric, window in scores)])
+        update = data.get("seconds_per_step", {}).get(row.get("fingerprint"))
+        lines.append([row["name"], *_costs(row, update), *(_score(row, metric, window) for metric, window in scores)])
     notes = [*_failures(rows), *_unequal(rows, ablation["budget"]["seconds"])]
     missing = [cell["name"] for cell in ablation["cells"] if cell["name"] not in {row["name"] for row in rows}]
     notes += [f"note: not yet run: {', '.join(missing)}"] if missing else []
@@ -75,10 +77,11 @@ def _score(row: dict[str, Any], metric: str, window: str) -> str:
     return f"{cell['mean']:.3f}" + ("" if cell["stderr"] is None else f" ± {cell['stderr']:.3f}")
 
 
-def _costs(row: dict[str, Any]) -> list[str]:
+def _costs(row: dict[str, Any], update: float | None) -> list[str]:
+    """`update`: seconds of one."""
     training = row.get("training", {})
     flops, speed = row.get("flops_per_frame"), row.get("frames_per_second")
     numbers = [(row["parameters"], "{:,}"), (None if flops is None else flops / 1e9, "{:.4f}"),
-               (training.get("ms_per_step"), "{:.0f}"), (training.get("steps"), "{}"),
+               (None if update is None else 1e3 * update, "{:.0f}"), (training.get("steps"), "{}"),
                (training.get("seconds"), "{:.0f}"), (1e3 / speed if speed else None, "{:.2f}")]  # fmt: skip
     return ["-" if number is None else form.format(number) for number, form in numbers]
