@@ -178,7 +178,31 @@ def test_a_cell_that_cannot_be_loaded_is_named_before_any_training(go, stand):
     assert not stand.trained
 
 
-@pytest.mark.parametrize("text", ["{", '{"rows": []}', "[1]"])
+def test_cells_that_are_alike_are_each_a_row_of_their_own_name(go, stand):
+    data = go(dataclasses.replace(ABLATION, cells=(Cell("Four"), Cell("Also four", ("width=4",)))))
+    assert [(row["name"], row["overrides"]) for row in data["rows"]] == [("Four", []), ("Also four", ["width=4"])]
+    assert len(stand.trained) == 1
+
+
+def test_results_of_another_ablation_are_not_written_over(go, stand, tmp_path):
+    go()
+    before = (tmp_path / "out.json").read_bytes()
+    stand.trained.clear()
+    with pytest.raises(ValueError, match="holds the ablation 'widths', this is 'depths'; give another --out"):
+        go(dataclasses.replace(ABLATION, name="depths", cells=(Cell("Three", ("width=3",)),)))
+    assert (tmp_path / "out.json").read_bytes() == before and not stand.trained
+
+
+def test_trivial_rows_of_another_protocol_are_not_kept(go, stand):
+    go()
+    stand.diverge = "four"
+    data = go(dataclasses.replace(ABLATION, cells=ABLATION.cells[:1]), protocol=PROTOCOL | {"hash": "p2"})
+    assert data["rows"][0]["failed"] and "trivial" not in data
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"rows": []}', "[1]", "[" * 100_000, '{"ablation": {}, "protocol": {}, "rows": [1]}']
+)
 def test_a_file_that_is_something_else_is_left_alone(go, stand, tmp_path, text):
     (tmp_path / "out.json").write_text(text)
     with pytest.raises(ValueError, match=r"out\.json: not .*move it away"):
@@ -190,6 +214,11 @@ def test_a_file_that_is_something_else_is_left_alone(go, stand, tmp_path, text):
 def test_cells_must_be_told_apart(names):
     with pytest.raises(ValueError, match="must be at least one, and none of the same name"):
         dataclasses.replace(ABLATION, cells=tuple(map(Cell, names)))
+
+
+def test_a_name_that_makes_no_folder_is_refused():
+    with pytest.raises(ValueError, match="name = 'αβ': must have a letter a-z or a digit"):
+        dataclasses.replace(ABLATION, cells=(Cell("αβ"),))
 
 
 def test_names_become_folders():

@@ -70,6 +70,9 @@ class Ablation:
         names = [slug(cell.name) for cell in self.cells]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"cells: {names}: must be at least one, and none of the same name")
+        if "" in names:
+            name = self.cells[names.index("")].name
+            raise ValueError(f"cells: name = {name!r}: must have a letter a-z or a digit; its run folder is named so")
 
 
 @dataclass(frozen=True)
@@ -103,22 +106,28 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
     """
     require_writable(out)
     old = read(out)
+    if old and (other := old["ablation"].get("name")) != ablation.name:
+        raise ValueError(f"{out}: holds the ablation {other!r}, this is {ablation.name!r}; give another --out")
     runs = [load(cell, ablation, work) for cell in ablation.cells]
     counts = [work.parameters(run) for run in runs]
     check_parameters(ablation, counts)
     marks = [fingerprint(run, ablation, work.protocol) for run in runs]
     rows = {row["fingerprint"]: row for row in old.get("rows", []) if "fingerprint" in row}
-    shared = {key: old[key] for key in ("environment", "trivial") if key in old}
-    for number, (cell, run, count, mark) in enumerate(zip(ablation.cells, runs, counts, marks, strict=True), 1):
-        about = {"name": cell.name, "overrides": list(cell.overrides), "fingerprint": mark, "parameters": count}
+    same = old.get("protocol", {}).get("hash") == work.protocol["hash"]
+    shared = {key: old[key] for key in ("environment", "trivial") if key in old and same}
+    cells = [
+        {"name": cell.name, "overrides": list(cell.overrides), "fingerprint": mark, "parameters": count}
+        for cell, mark, count in zip(ablation.cells, marks, counts, strict=True)
+    ]
+    for number, (cell, run, mark) in enumerate(zip(ablation.cells, runs, marks, strict=True), 1):
         if mark not in rows:
             say(f"cell {number} of {len(runs)}: {cell.name}")
             rows[mark], result = run_cell(run, work, folder / slug(cell.name), ablation.budget.seconds)
             if result:
                 trivial = [row for row in result["rows"] if row["role"] == "trivial"]
                 shared |= {"environment": result["environment"], "trivial": trivial}
-        rows[mark] |= about
-        save(assemble(ablation, work, shared, [rows[mark] for mark in marks if mark in rows]), out)
+        done = [rows[about["fingerprint"]] | about for about in cells if about["fingerprint"] in rows]
+        save(assemble(ablation, work, shared, done), out)
     return read(out)
 
 
@@ -195,9 +204,11 @@ def read(path: Path) -> dict[str, Any]:
         return {}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON ({error}); move it away, or give another --out") from error
-    if not isinstance(data, dict) or "ablation" not in data:
+    rows, tables = (data.get("rows"), ("ablation", "protocol")) if isinstance(data, dict) else (None, ())
+    whole = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    if not whole or not all(isinstance(data.get(key), dict) for key in tables):
         raise ValueError(f"{path}: not the result of a sweep; move it away, or give another --out")
     return data
 
