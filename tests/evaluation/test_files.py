@@ -210,3 +210,15 @@ def test_more_than_ten_saved_files_come_in_the_order_they_were_made(protocol, pr
     stored = evaluate_files(tmp_path / "clips", tmp_path / "clips", p, name="model")
     assert stored.data["rows"][0]["clip_ids"] == direct.data["rows"][0]["clip_ids"]
     assert blocks.ground(stored.data) == blocks.ground(direct.data)
+
+
+def test_names_need_not_be_text(written, empty_folder):
+    """Of files that are scored, of results whose rows they tell apart, and in a report."""
+    (empty_folder / "mine.toml").write_text(PROTOCOL)
+    fake, real = written("a\udcfe.npz", fake=videos(seed=1)), written("real.npz", real=videos())
+    outs = [str(empty_folder / f"{i}\udcff.json") for i in range(2)]
+    for out in outs:
+        assert cli.main(["eval", "--predictions", str(fake), "--targets", str(real), "mine.toml", "--out", out]) == 0
+    assert cli.main(["table", *outs, "--report", "page.html"]) == 0
+    page = (empty_folder / "page.html").read_text()
+    assert "a\\udcfe [0\\udcff]" in page and "a\\udcfe [1\\udcff]" in page

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"videopred: result in {out}, arrays in {out.with_suffix('.npz')}", file=sys.stderr)
     if args.report is not None:
         text = report.page([result.data], clips=clips())
-        write(args.report, lambda file: file.write(text.encode()))
+        write(args.report, lambda file: file.write(text.encode(errors="backslashreplace")))
     return 0
 
 

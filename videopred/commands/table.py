@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     print(render(results, args.format, names, **options))
     if args.report is not None:
         text = report.page(results, names, _clips(results), **options)
-        write(args.report, lambda file: file.write(text.encode()))
+        write(args.report, lambda file: file.write(text.encode(errors="backslashreplace")))
     return 0
 
 

@@ -143,7 +143,8 @@ class TrivialRow(Row):
 
 
 def apart(name: str) -> str:
-    """The name of a model's row, which is never a trivial one's: rows and arrays are found by name."""
+    """The name of a model's row, which is never a trivial one's: rows and arrays are found by name. It is text."""
+    name = name.encode(errors="backslashreplace").decode()  # names of files need not be
     return f"{name} (model)" if name in TRIVIAL else name
 
 
