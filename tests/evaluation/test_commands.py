@@ -112,6 +112,7 @@ def test_interrupted(model, tmp_path, capsys):
         (["mine.toml", "--clips", "99999"], "ask for fewer with --clips"),
         (["mine.toml", "--samples", "2"], "deterministic"),
         (["mine.toml", "--out", "x.txt"], "must end in .json"),
+        (["mine.toml", "--out", "x.json", "--report", "x.json"], "x.json: a report's name must end in .html"),
         pytest.param(
             ["mine.toml", "--device", "cuda"],
             "torch finds no GPU here",
@@ -121,9 +122,10 @@ def test_interrupted(model, tmp_path, capsys):
         (["moving-mnist-small"], "the model takes frames of 16 x 16 x 1"),
     ],
 )
-def test_mistakes_are_one_line_and_status_two(model, capsys, arguments, message):
+def test_mistakes_are_one_line_and_status_two(model, tmp_path, capsys, arguments, message):
     assert cli.main(["eval", "repeat", *arguments]) == 2
     out, err = capsys.readouterr()
+    assert not [*tmp_path.rglob("*.parts")]
     assert out == "" and err.count("\n") == 1 and err.startswith("videopred: error: ") and message in err
 
 
@@ -143,6 +145,19 @@ def test_table(model, tmp_path, capsys):
     assert cli.main(["table", "one.json", "fewer.json", "--across-protocols"]) == 0
     assert capsys.readouterr().out.count("recipe moving_mnist") == 2
     assert cli.main(["table", "mine.toml"]) == 2
+    before = (tmp_path / "one.json").read_bytes()
+    assert cli.main(["table", "one.json", "--report", "one.json"]) == 2
+    assert "one.json: a report's name must end in .html" in capsys.readouterr().err
+    assert (tmp_path / "one.json").read_bytes() == before
+
+
+def test_a_report_that_fails_does_not_take_the_result(model, tmp_path, monkeypatch):
+    def broken(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("videopred.evaluation.shown.shown", broken)
+    assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json", "--report", "page.html"]) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.json", "here.npz", "mine.toml"]
 
 
 def test_a_full_disk_does_not_take_the_numbers(model, monkeypatch, capsys):
