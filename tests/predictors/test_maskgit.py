@@ -88,6 +88,19 @@ def test_codes_are_drawn_as_often_as_they_are_likely():
     assert choose(logits, torch.tensor(0.0).double()) == 0
 
 
+def test_a_code_that_cannot_be_is_never_drawn():
+    """float32 rounds a few normal numbers in a hundred million to a chance of 1."""
+    logits = torch.tensor([0.0, 1.0, -200.0])
+    chance = uniform(torch.tensor([6.0, -6.0]))
+    assert chance[0] == 1
+    assert choose(logits.expand(2, 3), chance).tolist() == [1, 0]
+
+
+def test_the_coldest_temperature_is_the_likeliest_code():
+    logits = torch.tensor([10.0, 30.0, 29.0]).expand(9, 3)
+    assert (choose(logits, torch.linspace(0, 1, 9), 1e-38) == 1).all()
+
+
 def test_normal_noise_is_uniform_chance():
     chance = uniform(torch.randn(100_000, generator=torch.Generator().manual_seed(0)))
     assert torch.histc(chance, 10, 0, 1).sub(10_000).abs().max() < 400
