@@ -406,3 +406,8 @@ def test_profile_tells_the_time_of_a_frame_by_part_and_writes_the_same_file(shel
     assert sum(float(line.split()[1]) for line in lines) == pytest.approx(float(total.split()[1]), abs=0.3)
     assert np.array_equal(predicted("profiled.npz"), predicted("plain.npz"))
     assert not any(part._forward_hooks for part in model.modules())
+
+
+def test_a_deterministic_model_has_no_settings_of_drawing(shell):
+    code, _, err, _ = shell("--out a.npz --sampling predictor.temperature=0.5")
+    assert code == 2 and "this model draws by no settings: it is deterministic" in err

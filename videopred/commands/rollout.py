@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from videopred.commands import action_list, device
+from videopred.commands import action_list, device, sampling
 
 CONTEXT, HORIZON, FPS = 16, 200, Fraction(20)  # where neither the command line nor the checkpoint or file says
 LEAST = {"index": 0, "count": 1, "context": 1, "horizon": 1, "samples": 1, "seed": 0, "scale": 1}
@@ -45,6 +45,7 @@ def add(subparsers: Any) -> None:
     )
     option("--samples", type=int, default=1, metavar="S", help="rollouts per clip, of a stochastic model (default 1)")
     option("--seed", type=int, default=0, metavar="S", help="of the samples (default 0)")
+    sampling.add_option(parser)
     option("--scale", type=int, metavar="K", help="draws pixels as squares of K (default: as suits the clips)")
     option("--fps", metavar="F", help=f"frames per second of a video (default: the clip's, or {FPS})")
     option(
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--out {args.out}: is the clip itself; give another name, so that it is not replaced")
     fps = None if args.fps is None else _fps(args.fps, args.out.suffix)
     place = device.device(args.device)
-    loaded = checkpoint.load(args.checkpoint, place)
+    loaded = checkpoint.resample(checkpoint.load(args.checkpoint, place), args.sampling)
     predictor: Any = loaded.predictor
     if args.samples > 1 and predictor.noise_shape() is None:
         raise ValueError(f"--samples {args.samples}: this model is deterministic, all would be the same; ask for 1")

@@ -1,4 +1,4 @@
-"""What a predictor spends its time on, told by part: of an update (`train --profile`), of a frame (`rollout --profile`)."""
+"""What a predictor spends its time on, told by part: `train --profile` of an update, `rollout --profile` of a frame."""
 
 import time
 from collections import Counter

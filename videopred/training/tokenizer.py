@@ -132,7 +132,7 @@ class TokenizerTraining(nn.Module):
         self.codec.codebook.settle(features, ids, generator)
         self.updates += 1
         self.perplexity.lerp_(spread(ids, self.codec.num_codes)[0].to(self.perplexity), SLOW)
-        most = min(self.codec.num_codes, len(ids))  # an update of few vectors meets few codes, however well all are used
+        most = min(self.codec.num_codes, len(ids))  # few vectors meet few codes, however well all are used
         if self.perplexity < COLLAPSED * most and not self.warned:
             self.warned = True
             print(
