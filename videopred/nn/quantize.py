@@ -86,7 +86,7 @@ class Codebook(nn.Module):
 
 
 class AveragedCodebook(Codebook):
-    """A `Codebook` whose codes are running means with memory `decay`, of at least about one vector each.
+    """A `Codebook` whose codes are running means with memory `decay`; each begins as if it had stood for one vector.
 
     Codes move by `settle` alone and take no gradient.
     """
