@@ -34,12 +34,13 @@ def count(predictor: nn.Module, frames: torch.Tensor) -> int:
 
 
 def test_fourier_transforms_are_counted():
-    """Of 8 channels, there and back: 6 rows, real, of 20 points and 11 columns of 12; not of the kernel, once known."""
+    """Of 8 channels, there and back: 6 rows, real, of 20 points and 11 columns of 12; not of the kernel, made once."""
     predictor, frames = Once(SSM2DMixerConfig().build(8)), torch.randn(3, 8, 6, 10)
-    with torch.no_grad():
-        predictor.predict(frames)
     rows, columns = 6 * 2.5 * 20 * math.log2(20), 11 * 5 * 12 * math.log2(12)
     assert count(predictor, frames) == pytest.approx(2 * 8 * (rows + columns), rel=1e-3)
+    fresh = Once(SSM2DMixerConfig().build(8))
+    with torch.no_grad():
+        assert flops_by_part(fresh, frames[:1], None, None).total() == pytest.approx(count(predictor, frames), rel=1e-3)
 
 
 def test_attention_is_counted():
