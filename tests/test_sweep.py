@@ -40,7 +40,7 @@ class Stand:
     def load(self, overrides):
         raw = {"name": "preset"}
         for text in overrides:
-            config._override(raw, text)
+            config.override(raw, text)
         return config.from_dict(Run, raw)
 
     def train(self, run, folder):
