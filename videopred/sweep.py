@@ -117,7 +117,7 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
     marks = [fingerprint(run, ablation, work.protocol) for run in runs]
     rows = {row["fingerprint"]: row for row in old.get("rows", []) if "fingerprint" in row}
     same = old.get("protocol", {}).get("hash") == work.protocol["hash"]
-    shared = {key: old[key] for key in ("environment", "trivial", "costs") if key in old and same}
+    shared = {key: old[key] for key in ("costs", "environment", "trivial") if key in old and same}
     cells = [
         {"name": cell.name, "overrides": list(cell.overrides), "fingerprint": mark, "parameters": count}
         for cell, mark, count in zip(ablation.cells, marks, counts, strict=True)
