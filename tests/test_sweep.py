@@ -8,7 +8,7 @@ import pytest
 from videopred import config
 from videopred.sweep import Ablation, Budget, Cell, Failed, Work, check_parameters, slug, sweep
 
-PROTOCOL = {"name": "short", "hash": "p1", "num_clips": 2, "context": 1, "horizon": 30}
+PROTOCOL = {"name": "short", "hash": "p1", "num_clips": 2, "context": 1, "horizon": 30, "seed": 0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,24 +28,29 @@ class Stand:
     """Trains nothing and notes what it was asked to. `stop` makes training end early, as Ctrl-C would."""
 
     def __init__(self):
-        self.trained, self.stop, self.diverge = [], None, None
+        self.trained, self.stop, self.diverge, self.asked = [], None, None, 0
 
     def work(self, protocol=PROTOCOL) -> Work:
-        return Work(self.load, lambda run: 100 * run.width, lambda run: 0.5, self.train, self.evaluate, protocol)
+        return Work(self.load, lambda run: 100 * run.width, self.time, self.train, self.evaluate, protocol)
+
+    def time(self, runs):
+        self.asked += 1
+        return [{"update_ms": 125.0 * run.width, "frame_ms": 1.0} for run in runs]
 
     def load(self, overrides):
         raw = {"name": "preset"}
         for text in overrides:
-            config._override(raw, text)
+            config.override(raw, text)
         return config.from_dict(Run, raw)
 
     def train(self, run, folder):
-        self.trained.append((folder.name, run.width, run.training.steps))
+        name = folder.name.rpartition("-")[0]
+        self.trained.append((name, run.width, run.training.steps))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.toml").write_text(config.dumps(run))
-        if folder.name == self.stop:
+        if name == self.stop:
             raise KeyboardInterrupt
-        if folder.name == self.diverge:
+        if name == self.diverge:
             raise Failed("training diverged at step 3")
         lines = [{"step": 4, "loss": 2.0, "ms_per_step": 500.0}, {"step": 5, "validation/psnr": 1.0}]
         lines.append({"step": run.training.steps, "loss": 1.0, "ms_per_step": 250.0})
@@ -148,20 +153,42 @@ def test_a_cell_that_diverges_is_a_row_with_its_reason(go, stand):
     assert not stand.trained
 
 
-def test_with_a_budget_of_time_each_cell_makes_the_steps_that_fill_it(go, stand):
+def test_with_a_budget_of_time_each_cell_makes_the_steps_that_fill_it(go, stand, tmp_path):
     timed = dataclasses.replace(ABLATION, budget=Budget(seconds=20))
     stand.stop = "eight"
     with pytest.raises(KeyboardInterrupt):
         go(timed)
-    assert stand.trained == [("four", 4, 40), ("eight", 8, 40)]
+    assert stand.trained == [("four", 4, 40), ("eight", 8, 20)] and stand.asked == 1
     stand.stop = None
     stand.trained.clear()
-    work = stand.work()
-    assert work.seconds_per_step(None) == 0.5
-    slower = dataclasses.replace(work, seconds_per_step=lambda run: 2.0)
-    stand.work = lambda: slower
+    path = tmp_path / "out.json"
+    path.write_text(path.read_text().replace(": 1000.0", ": 4000.0").replace(": 250.0", ": 500.0"))
     go(timed)
-    assert stand.trained == [("eight", 8, 40), ("two-2", 2, 10)]  # what was begun keeps its number
+    assert stand.trained == [("eight", 8, 20), ("two-2", 2, 40)]  # what was begun keeps its number
+    assert stand.asked == 1  # all were timed together, and the file keeps it
+    go(dataclasses.replace(timed, cells=(*timed.cells, Cell("Sixteen", ("width=16",)))))
+    assert stand.asked == 2 and stand.trained[2:] == [("sixteen", 16, 10)]
+
+
+def test_a_result_file_keeps_the_times_from_before_the_first_cell(go, stand, tmp_path):
+    stand.stop = "four"
+    with pytest.raises(KeyboardInterrupt):
+        go(dataclasses.replace(ABLATION, budget=Budget(seconds=20)))
+    kept = json.loads((tmp_path / "out.json").read_text())
+    assert kept["rows"] == [] and sorted(cost["update_ms"] for cost in kept["costs"].values()) == [250, 500, 1000]
+
+
+def test_another_time_is_not_filled_by_what_was_trained_before(go, stand):
+    go(dataclasses.replace(ABLATION, budget=Budget(seconds=20)))
+    stand.trained.clear()
+    go(dataclasses.replace(ABLATION, budget=Budget(seconds=60)))
+    assert [steps for *_, steps in stand.trained] == [120, 60, 240]
+
+
+def test_another_protocol_finds_what_was_trained(go, stand, tmp_path):
+    go()
+    go(protocol=PROTOCOL | {"hash": "p2"})
+    assert len(list((tmp_path / "runs").iterdir())) == 3
 
 
 def test_a_budget_of_parameters_is_checked_before_any_training(go, stand):

@@ -2,7 +2,8 @@
 
 A file of `eval/ablations/` is an `Ablation`. A sweep goes through its cells in order and rewrites one result file after
 each, whole or not at all. A cell that is in the file already is not run again, as long as everything that decides its
-numbers is the same (its `fingerprint`); a cell whose training was cut short goes on in its own run folder.
+numbers is the same (its `fingerprint`); a cell whose training was cut short goes on in its own run folder, which is
+named after the cell and its settings: under other settings, or in another time, it is trained anew.
 
 This floor knows neither training nor evaluation: both are handed in, as `Work`.
 """
@@ -36,7 +37,8 @@ class Budget:
     """What all cells have alike; 0 turns one off.
 
     parameters : largest share by which a cell's number of parameters may differ from the first cell's
-    seconds    : of training, by the wall clock; each cell makes as many steps as it can (0: as the preset says)
+    seconds    : of training; each cell makes as many updates as fill them by the wall clock, where updates of all cells
+                 are timed in turns before the first is trained (0: as the preset says)
     """
 
     parameters: float = 0.0
@@ -81,7 +83,8 @@ class Work:
 
     load(overrides)         -> a run's configuration. Raises ConfigError
     parameters(run)         -> their number
-    seconds_per_step(run)   -> of one update, the mean over a whole training
+    costs(runs)             -> of each "update_ms", the mean over a whole training, and "frame_ms", the share of a clip
+                               in a step of a rollout of a batch; measured side by side
     train(run, folder)      -> a checkpoint; goes on from what the folder holds. Raises Failed
     evaluate(checkpoint)    -> a result as `videopred eval` writes it, the model's row first
     protocol                -> that result's `protocol`
@@ -89,7 +92,7 @@ class Work:
 
     load: Callable[[Sequence[str]], Any]
     parameters: Callable[[Any], int]
-    seconds_per_step: Callable[[Any], float]
+    costs: Callable[[Sequence[Any]], list[dict[str, float]]]
     train: Callable[[Any, Path], Path]
     evaluate: Callable[[Path], dict[str, Any]]
     protocol: dict[str, Any]
@@ -114,20 +117,28 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
     marks = [fingerprint(run, ablation, work.protocol) for run in runs]
     rows = {row["fingerprint"]: row for row in old.get("rows", []) if "fingerprint" in row}
     same = old.get("protocol", {}).get("hash") == work.protocol["hash"]
-    shared = {key: old[key] for key in ("environment", "trivial") if key in old and same}
+    shared = {key: old[key] for key in ("costs", "environment", "trivial") if key in old and same}
     cells = [
         {"name": cell.name, "overrides": list(cell.overrides), "fingerprint": mark, "parameters": count}
         for cell, mark, count in zip(ablation.cells, marks, counts, strict=True)
     ]
+    if not set(marks) <= shared.get("costs", {}).keys():
+        say(f"timing {len(runs)} cells side by side")
+        shared["costs"] = dict(zip(marks, work.costs(runs), strict=True))
     for number, (cell, run, mark) in enumerate(zip(ablation.cells, runs, marks, strict=True), 1):
+        done = [rows[about["fingerprint"]] | about for about in cells if about["fingerprint"] in rows]
+        save(assemble(ablation, work, shared, done), out)
         if mark not in rows:
             say(f"cell {number} of {len(runs)}: {cell.name}")
-            rows[mark], result = run_cell(run, work, folder / slug(cell.name), ablation.budget.seconds)
+            place = folder / f"{slug(cell.name)}-{hashed(settings(run, ablation))[:8]}"
+            if ablation.budget.seconds:
+                filling = round(ablation.budget.seconds / shared["costs"][mark]["update_ms"] * 1e3)
+                run = replace(run, training=replace(run.training, steps=begun(place) or max(1, filling)))
+            rows[mark], result = run_cell(run, work, place)
             if result:
                 trivial = [row for row in result["rows"] if row["role"] == "trivial"]
                 shared |= {"environment": result["environment"], "trivial": trivial}
-        done = [rows[about["fingerprint"]] | about for about in cells if about["fingerprint"] in rows]
-        save(assemble(ablation, work, shared, done), out)
+    save(assemble(ablation, work, shared, [rows[about["fingerprint"]] | about for about in cells]), out)
     return read(out)
 
 
@@ -150,10 +161,8 @@ def check_parameters(ablation: Ablation, counts: Sequence[int]) -> None:
             )
 
 
-def run_cell(run: Any, work: Work, folder: Path, seconds: float) -> tuple[Row, dict[str, Any] | None]:
+def run_cell(run: Any, work: Work, folder: Path) -> tuple[Row, dict[str, Any] | None]:
     """Trains and scores one cell: its row, and the whole result of its evaluation (None if it failed)."""
-    if seconds:
-        run = replace(run, training=replace(run.training, steps=steps(run, work, folder, seconds)))
     try:
         checkpoint = work.train(run, folder)
     except Failed as failure:
@@ -163,12 +172,10 @@ def run_cell(run: Any, work: Work, folder: Path, seconds: float) -> tuple[Row, d
     return result["rows"][0] | made, result
 
 
-def steps(run: Any, work: Work, folder: Path, seconds: float) -> int:
-    """How many steps fill the time: what the run folder says, if training has begun; else by timing some."""
-    begun = folder / "config.toml"
-    if begun.is_file():
-        return config.parse(begun)["training"]["steps"]
-    return max(1, round(seconds / work.seconds_per_step(run)))
+def begun(folder: Path) -> int:
+    """The number of updates that a cell's training began with, 0 if it has not."""
+    path = folder / "config.toml"
+    return config.parse(path)["training"]["steps"] if path.is_file() else 0
 
 
 def trained(folder: Path) -> dict[str, Any]:
@@ -183,14 +190,22 @@ def trained(folder: Path) -> dict[str, Any]:
     return {"steps": last, "seconds": seconds, "ms_per_step": statistics.median(each) if each else None, "loss": loss}
 
 
-def fingerprint(run: Any, ablation: Ablation, protocol: dict[str, Any]) -> str:
-    """16 hex digits over all that decides a cell's numbers: its configuration, its time, the protocol."""
+def settings(run: Any, ablation: Ablation) -> Row:
+    """All that decides a cell's training: its configuration, and its time, if that decides the number of steps."""
     table = config.to_dict(run)
     del table["name"]
     if ablation.budget.seconds:
         table["training"]["steps"] = f"as many as take {ablation.budget.seconds} s"
-    text = json.dumps([table, protocol["hash"]], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return table
+
+
+def fingerprint(run: Any, ablation: Ablation, protocol: dict[str, Any]) -> str:
+    """16 hex digits over all that decides a cell's numbers: its training and the protocol."""
+    return hashed(settings(run, ablation), protocol["hash"])
+
+
+def hashed(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def assemble(ablation: Ablation, work: Work, shared: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch import nn
 
 from videopred import checkpoint, cli
 from videopred.checkpoint import Loaded
+from videopred.commands.eval import default_out
 from videopred.data import MovingMNISTConfig
 
 PROTOCOL = """
@@ -191,3 +192,12 @@ def test_the_same_arithmetic_whatever_the_caller_set(model, tmp_path):
     assert cli.main(["eval", "repeat", "mine.toml", "--out", "single.json", "--format", "csv"]) == 0
     double, single = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("double", "single"))
     assert [row["metrics"] for row in double["rows"]] == [row["metrics"] for row in single["rows"]]
+
+
+def test_another_way_of_drawing_is_another_result(model, capsys):
+    told = ["predictor.prior.revisions=0", "predictor.prior.temperature=0.5"]
+    assert default_out("m", "p", None, 2, told) == default_out("m", "p", None, None).with_name(
+        "m-p-samples2-revisions0-temperature0.5.json"
+    )
+    assert cli.main(["eval", "repeat", "mine.toml", "--sampling", told[0]]) == 2
+    assert "it is deterministic" in capsys.readouterr().err

@@ -2,13 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from videopred import config
-from videopred.commands import device
+from videopred.commands import device, sampling
 
 RESULTS = Path("eval") / "results"
 
@@ -36,6 +36,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--targets", type=Path, metavar="PATH", help="the true clips (.npz: `real`), in the same order")
     parser.add_argument("--clips", type=int, metavar="N", help="the first N clips in place of the protocol's number")
     parser.add_argument("--samples", type=int, metavar="S", help="rollouts per clip in place of the protocol's number")
+    sampling.add_option(parser)
     parser.add_argument(
         "--batch-size", type=int, default=16, metavar="B", help="clips rolled out at a time (default 16)"
     )
@@ -110,7 +111,8 @@ def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, C
 
     protocol = Protocol.load(args.protocol)
     loaded = checkpoint.load_either(args.checkpoint, device.device(args.device))
-    out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples)
+    loaded = checkpoint.resample(loaded, args.sampling)
+    out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples, args.sampling)
     require_writable(out)
     held.enter_context(hold(kept_beside(out), "is evaluating"))
     held.callback(Kept(kept_beside(out)).tidy)
@@ -137,9 +139,9 @@ def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, Callab
     from videopred.evaluation.parts import Kept
     from videopred.evaluation.result import require_writable
 
-    if args.clips is not None or args.samples is not None or args.save_clips is not None:
+    if args.clips is not None or args.samples is not None or args.save_clips is not None or args.sampling:
         raise config.ConfigError(
-            "--clips, --samples and --save-clips are for a checkpoint; files are scored as they are"
+            "--clips, --samples, --sampling and --save-clips are for a checkpoint; files are scored as they are"
         )
     protocol = Protocol.load(args.protocol)
     out = args.out or default_out(name_of(args.predictions), protocol.name, None, None)
@@ -150,9 +152,12 @@ def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, Callab
     return evaluate_files(args.predictions, args.targets, protocol, **options), out, list
 
 
-def default_out(checkpoint: str, protocol: str, clips: int | None, samples: int | None) -> Path:
+def default_out(
+    checkpoint: str, protocol: str, clips: int | None, samples: int | None, sampling: Sequence[str] = ()
+) -> Path:
     """Where a result goes if nobody says: named after what was evaluated, below the current folder."""
     changed = [f"-{word}{number}" for word, number in (("clips", clips), ("samples", samples)) if number is not None]
+    changed += [f"-{text.partition('=')[0].rpartition('.')[2]}{text.partition('=')[2]}" for text in sampling]
     return RESULTS / f"{checkpoint}-{protocol}{''.join(changed)}.json"
 
 
