@@ -67,7 +67,8 @@ def test_two_cells(files, capsys, empty_folder):
         assert row["training"]["steps"] == 4 and row["training"]["seconds"] > 0
         assert row["flops_per_frame"] > 0 and row["step_ms"] > 0
         assert len(row["metrics"]["psnr"]["per_clip"]) == 2
-    assert float(values["ms/frame"]) == pytest.approx(data["rows"][0]["step_ms"] / 2, abs=0.006)  # of 2 clips
+    (cost, _) = data["costs"].values()
+    assert values["ms/update"] == f"{cost['update_ms']:.0f}" and values["frames/s"] == f"{1e3 / cost['frame_ms']:.0f}"
     assert len(list(empty_folder.glob("checkpoints/runs/ablation-blocks/glu-*/step_00000004"))) == 1
 
     before = (empty_folder / "eval/results/ablation-blocks.json").read_bytes()
@@ -104,7 +105,8 @@ def test_a_changed_cell_is_trained_anew(files, capsys, empty_folder):
 
 def test_a_budget_of_time_times_the_updates(files, capsys, empty_folder, monkeypatch):
     asked = []
-    monkeypatch.setattr(timing, "seconds_per_step", lambda runs, place: asked.append(len(runs)) or [2.0, 3.0])
+    costs = [{"update_ms": 2e3, "frame_ms": 1.0}, {"update_ms": 3e3, "frame_ms": 1.0}]
+    monkeypatch.setattr(timing, "costs", lambda runs, place: asked.append(len(runs)) or costs)
     assert cli.main(["sweep", files("budget = { seconds = 6.0 }"), "--out", "out.json", "--format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["training"]["steps"] for row in data["rows"]] == [3, 2] and asked == [2]

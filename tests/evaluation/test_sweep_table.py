@@ -1,5 +1,7 @@
 """What the table of a sweep says beside its numbers."""
 
+import re
+
 from videopred.evaluation.sweep_table import table
 
 
@@ -9,9 +11,8 @@ def row(name: str, seconds: float, device: str = "cpu (x)", **more) -> dict:
     return {
         "name": name,
         "parameters": 5,
-        "frames_per_second": 400.0,
-        "step_ms": 40.0,
-        "metrics": {"psnr": {"windows": {"1-30": cell}}},
+        "fingerprint": name,
+        "metrics": {"psnr": {"windows": {"1": cell, "1-20": cell, "1-30": cell}}},
         "training": training,
         "environment": {"device": device},
     } | more
@@ -19,22 +20,19 @@ def row(name: str, seconds: float, device: str = "cpu (x)", **more) -> dict:
 
 def sweep(*rows: dict, seconds: float = 0.0) -> dict:
     ablation = {"name": "a", "base": "b", "question": "Q?", "budget": {"parameters": 0.0, "seconds": seconds}}
-    protocol = {"name": "p", "num_clips": 2, "context": 1, "horizon": 30}
+    protocol = {"name": "p", "num_clips": 2, "context": 1, "horizon": 30, "seed": 0}
     cells = [{"name": row["name"]} for row in rows]
     return {"ablation": ablation | {"cells": cells}, "protocol": protocol, "rows": list(rows)}
 
 
-def test_a_frame_has_its_share_of_the_time_of_a_batch():
-    heads, cells = (line.split() for line in table(sweep(row("one", 1))).splitlines()[2:4])
-    assert heads[-4:-2] == ["trained", "ms/frame"] and cells[6] == "2.50"
-
-
-def test_an_update_has_the_time_that_was_measured_side_by_side():
-    """The log's own, 3 ms, depends on what else the machine did."""
-    data = sweep(row("one", 1, fingerprint="f"), row("two", 1, fingerprint="g"))
-    lines = table(data | {"seconds_per_step": {"f": 0.25}}).splitlines()
-    assert lines[2].split()[2] == "ms/update"
-    assert [line.split()[3] for line in lines[3:5]] == ["250", "-"]
+def test_costs_are_those_measured_side_by_side():
+    data = sweep(row("one", 1), row("two", 1)) | {"costs": {"one": {"update_ms": 250.0, "frame_ms": 2.5}}}
+    heads, one, two = (re.split(r"\s{2,}", line.strip()) for line in table(data).splitlines()[2:5])
+    shown = dict(zip(heads, one[1:], strict=True))
+    assert [shown[name] for name in ("parameters", "GFLOP/frame", "ms/update", "frames/s")] == ["5", "-", "250", "400"]
+    assert shown["updates"] == "7" and shown["s trained"] == "1"
+    assert [name for name in shown if shown[name] == "20.00 ± 0.50"] == ["psnr 1", "psnr 1-20", "psnr 1-30"]
+    assert two[3:5] == ["-", "-"]
 
 
 def test_cells_that_took_another_time_are_named():

@@ -142,6 +142,12 @@ class TrivialRow(Row):
         return super().entry() | FREE
 
 
+def apart(name: str) -> str:
+    """The name of a model's row, which is never a trivial one's: rows and arrays are found by name. It is text."""
+    name = name.encode(errors="backslashreplace").decode()  # names of files need not be
+    return f"{name} (model)" if name in TRIVIAL else name
+
+
 def is_random(model) -> bool:
     """Whether samples of a clip differ; a tokenizer's frames do not."""
     return hasattr(model, "noise_shape") and model.noise_shape() is not None

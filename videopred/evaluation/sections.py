@@ -120,8 +120,10 @@ def _gain(own: dict, rivals: list[dict], metric: str, windows: list[str], width:
     sign = -1 if entry["better"] == "lower" else 1
     cells = []
     for w in windows:
-        gain = sign * entry["windows"][w]["mean"] - max(sign * other["windows"][w]["mean"] for other in others)
-        cells.append(f"{gain:+.{digits(entry['windows'][w]['mean'])}f}")
+        mean, *means = (one["windows"][w]["mean"] for one in (entry, *others))
+        known = [sign * other for other in means if other is not None]
+        gain = None if mean is None or not known else sign * mean - max(known)
+        cells.append("-" if gain is None else f"{gain:+.{digits(mean)}f}")
     return cells + [""] * (width - len(cells))
 
 
