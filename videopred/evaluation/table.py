@@ -15,7 +15,7 @@ from typing import Any
 from videopred.evaluation import revisit
 from videopred.evaluation.blocks import Block, blocks
 from videopred.evaluation.cells import aligned, escaped, piped, tabular
-from videopred.evaluation.sections import differences, notes, sections
+from videopred.evaluation.sections import differences, named, notes, sections
 
 
 def render(results: Sequence[dict[str, Any]], format: str, labels: Sequence[str] = (), **options: Any) -> str:
@@ -51,7 +51,7 @@ def latex(blocks: Sequence[Block]) -> str:
 
 
 def comma_separated(blocks: Sequence[Block]) -> str:
-    """One line per row, metric and window, and per group of a revisit test."""
+    """One line per row (and best of its samples), metric and window, and per group of a revisit test."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     costs = ["parameters", "flops_per_frame", "step_ms", "frames_per_second"]
@@ -61,9 +61,10 @@ def comma_separated(blocks: Sequence[Block]) -> str:
     for block in blocks:
         apart = {metric: differences(block, metric) for metric in block.rows[0]["metrics"]}
         for row in block.rows:
-            for metric, entry in row["metrics"].items():
-                start = [block.protocol["name"], block.protocol["hash"], row["name"], row["clips"], row["samples"]]
-                whole, found = list(entry.get("windows", {}))[-1:], apart[metric].get(row["name"])
+            entries = [(name, x, y) for x in row["metrics"] for name, y in named(row, x).items()]
+            for name, metric, entry in entries:
+                start = [block.protocol["name"], block.protocol["hash"], name, row["clips"], row["samples"]]
+                whole, found = list(entry.get("windows", {}))[-1:], apart[metric].get(name)
                 for frames, *numbers in _lines(entry):
                     numbers += [row[cost] for cost in costs]
                     if compared:
