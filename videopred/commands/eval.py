@@ -35,9 +35,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--targets", type=Path, metavar="PATH", help="the true clips (.npz: `real`), in the same order")
     parser.add_argument("--clips", type=int, metavar="N", help="the first N clips in place of the protocol's number")
     parser.add_argument("--samples", type=int, metavar="S", help="rollouts per clip in place of the protocol's number")
-    parser.add_argument(
-        "--batch-size", type=int, default=16, metavar="B", help="clips rolled out at a time (default 16)"
-    )
+    parser.add_argument("--batch-size", type=int, metavar="B", help="clips rolled out at a time (default 16)")
     parser.add_argument(
         "--workers",
         type=int,
@@ -117,7 +115,7 @@ def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, l
         protocol,
         num_clips=args.clips,
         samples=args.samples,
-        batch_size=args.batch_size,
+        batch_size=16 if args.batch_size is None else args.batch_size,
         checkpoint={"name": loaded.name, "hash": loaded.hash, "step": loaded.step, "config": loaded.config},
         progress=True,
         save_clips=args.save_clips,
@@ -137,15 +135,16 @@ def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, list]:
     from videopred.evaluation import Protocol, evaluate_files
     from videopred.evaluation.result import require_writable
 
-    if args.clips is not None or args.samples is not None or args.save_clips is not None:
+    if any(x is not None for x in (args.clips, args.samples, args.batch_size, args.save_clips)):
         raise config.ConfigError(
-            "--clips, --samples and --save-clips are for a checkpoint; files are scored as they are"
+            "--clips, --samples, --batch-size and --save-clips are for a checkpoint; files are scored as they are"
         )
     protocol = Protocol.load(args.protocol)
     out = args.out or default_out(args.predictions.stem, protocol.name, None, None)
     require_writable(out)
+    where = device.device(args.device)
     held.enter_context(hold(kept_beside(out), "is evaluating"))
-    options = {"progress": True, "workers": args.workers, "keep": kept_beside(out)}
+    options = {"progress": True, "device": where, "workers": args.workers, "keep": kept_beside(out)}
     return evaluate_files(args.predictions, args.targets, protocol, **options), out, []
 
 

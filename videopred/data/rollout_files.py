@@ -4,6 +4,7 @@ A path is a file or a folder of files: .npz as TECO's code, `rollout` or `eval -
 .npy, a video, a folder of pictures. Frames come as they are stored, uint8 or floating.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +28,7 @@ class Stored:
 
 
 class RolloutFiles:
-    """The clips of a path in the order of its files; `side` is the array of an .npz that is wanted first.
+    """The clips of a path in the order of its files, 2 before 10; `side` is the array of an .npz that is wanted first.
 
     Raises ValueError that names the file if it is missing, damaged or holds no frames.
     """
@@ -36,7 +37,7 @@ class RolloutFiles:
         recording.require(path)
         self.path, self.side = path, side
         single = path.is_file() or bool(pictures.names([entry.name for entry in path.iterdir()]))
-        self.files = [path] if single else [path / place.path for place in recording.search(path)]
+        self.files = [path] if single else sorted((path / x.path for x in recording.search(path)), key=_in_order)
         self.counts = [self._count(file) for file in self.files]
         if not self.files:
             raise ValueError(f"{path}: holds no clips; give .npz, .npy or video files, or a folder of them")
@@ -44,7 +45,7 @@ class RolloutFiles:
     @property
     def lossy(self) -> str:
         """Name of a file whose frames are not what was predicted, but what a codec left of it; or ""."""
-        return next((file.name for file in self.files if file.name.lower().endswith(LOSSY)), "")
+        return next((name for file in self.files for name in _frames_in(file) if name.lower().endswith(LOSSY)), "")
 
     def __len__(self) -> int:
         return sum(self.counts)
@@ -72,6 +73,17 @@ class RolloutFiles:
 
     def _id(self, file: Path) -> str:
         return file.name if file == self.path else str(file.relative_to(self.path))
+
+
+def _in_order(path: Path) -> tuple:
+    """Numbers in names by their size, as they were written: data_2.npz stands before data_10.npz."""
+    parts = [re.split(r"(\d+)", part) for part in path.parts]
+    return [[int(x) if x.isdecimal() else x for x in part] for part in parts], path
+
+
+def _frames_in(path: Path) -> list[str]:
+    """Names of the files that hold the frames of a clip: its own, or of a folder those of its pictures."""
+    return pictures.names([entry.name for entry in path.iterdir()]) if path.is_dir() else [path.name]
 
 
 def _arrayed(path: Path) -> bool:
