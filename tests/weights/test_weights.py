@@ -159,3 +159,13 @@ def test_unknown_names_and_the_folder(capsys, home):
     assert "resnet: no such weights, there are: i3d_pretrained_400" in capsys.readouterr().err
     assert cli.main(["weights", "path"]) == 0
     assert capsys.readouterr().out.strip() == str(home / "weights")
+
+
+def test_an_empty_record_is_none(file, home):
+    """As a full disk leaves it: the file is looked at again, and its hash written down."""
+    weights.add("i3d_pretrained_400", file)
+    record = home / "weights" / "i3d_pretrained_400.pt.sha256"
+    text = record.read_text()
+    record.write_text("")
+    assert weights.recorded("i3d_pretrained_400") is None
+    assert weights.load("i3d_pretrained_400")[1] == text.split()[0] and record.read_text() == text

@@ -64,7 +64,7 @@ def load(name: str) -> tuple[Path, str]:
 def recorded(name: str) -> str | None:
     """The SHA-256 that was written down when the file was first loaded."""
     record = _record(name)
-    return record.read_text().split()[0] if record.is_file() else None
+    return next(iter(record.read_text().split()), None) if record.is_file() else None  # empty after a full disk
 
 
 def add(name: str, source: Path) -> Path:
