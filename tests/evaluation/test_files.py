@@ -121,6 +121,14 @@ def test_more_than_ten_files_keep_their_order(protocol, predictor, tmp_path):
     assert stored.data["rows"][0]["metrics"] == direct.data["rows"][0]["metrics"]
 
 
+def test_files_that_are_named_like_a_trivial_row_keep_their_numbers(protocol, written):
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    pair = written("blank.npz", real=videos(), fake=videos())
+    data = evaluate_files(pair, pair, p).data
+    scores = {row["name"]: row["metrics"]["psnr"]["mean"] for row in data["rows"]}
+    assert scores["blank (model)"] == 100 and scores["blank"] < 10
+
+
 def test_kept_parts_are_of_one_name(protocol, written, tmp_path):
     p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
     pair = written("pair.npz", real=videos(), fake=videos(seed=1))

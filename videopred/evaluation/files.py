@@ -21,7 +21,7 @@ from videopred.evaluation.collect import collect, joined
 from videopred.evaluation.parts import Part, digest
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.result import Result
-from videopred.evaluation.rows import FREE, Row, TrivialRow
+from videopred.evaluation.rows import FREE, Row, TrivialRow, own_name
 from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
 
@@ -102,7 +102,7 @@ class Files:
 
     def rows(self, watch: Stopwatch) -> list[Row]:
         names = [name for name in TRIVIAL if name != "mean-image"]  # that one needs the recipe's training clips
-        own = FileRow(self.name, self.protocol, "model", watch)
+        own = FileRow(own_name(self.name), self.protocol, "model", watch)
         return [own, *(TrivialRow(name, self.protocol, watch) for name in names)]
 
     def frames(self, number: int) -> int:

@@ -142,6 +142,11 @@ class TrivialRow(Row):
         return super().entry() | FREE
 
 
+def own_name(name: str) -> str:
+    """What the row of a model is called: never as a trivial one is, for rows and arrays are found by name."""
+    return f"{name} (model)" if name in TRIVIAL else name
+
+
 def is_random(model) -> bool:
     """Whether samples of a clip differ; a tokenizer's frames do not."""
     return hasattr(model, "noise_shape") and model.noise_shape() is not None

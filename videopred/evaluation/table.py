@@ -57,7 +57,7 @@ def comma_separated(blocks: Sequence[Block]) -> str:
     costs = ["parameters", "flops_per_frame", "step_ms", "frames_per_second"]
     compared = ["against", "difference", "low", "high"] if any(block.against for block in blocks) else []
     head = ["protocol", "protocol_hash", "row", "clips", "samples", "metric", "frames", "mean", "stderr"]
-    writer.writerow([*head, *costs, *compared])
+    writer.writerow([*head, *costs, *compared, "data"])
     for block in blocks:
         apart = {metric: differences(block, metric) for metric in block.rows[0]["metrics"]}
         for row in block.rows:
@@ -70,7 +70,8 @@ def comma_separated(blocks: Sequence[Block]) -> str:
                     if compared:
                         told = [block.against, found.mean, found.low, found.high] if found else []
                         numbers += told if told and [frames] == whole else [""] * 4
-                    writer.writerow([*start, metric, frames, *("" if x is None else x for x in numbers)])
+                    numbers = ["" if x is None else x for x in [*numbers, block.protocol.get("data")]]
+                    writer.writerow([*start, metric, frames, *numbers])
     return out.getvalue().rstrip("\n")
 
 
