@@ -165,6 +165,21 @@ def test_what_does_not_fit_is_refused(protocol, written, fake, message):
         evaluate_files(written("fake.npz", fake=fake), written("real.npz", real=videos()), p)
 
 
+def test_clips_that_are_named_must_meet_their_own(protocol, written):
+    p, ids = protocol(context=2, horizon=3, metrics=(PSNRConfig(),)), np.array(["a", "b", "c"])
+    fake = written("fake.npz", fake=videos(), clip_ids=ids)
+    assert evaluate_files(fake, written("real.npz", real=videos(), clip_ids=ids), p).data["rows"][0]["clips"] == 3
+    with pytest.raises(ValueError, match="clip b of predictions meets clip c of targets; both must be in the same"):
+        evaluate_files(fake, written("other.npz", real=videos()[[0, 2, 1]], clip_ids=ids[[0, 2, 1]]), p)
+
+
+def test_without_the_first_samples_no_one_could_tell_whose_clips_they_are(protocol, written):
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    pair = written("pair.npz", real=videos(), fake=videos(), sample=1)
+    with pytest.raises(ValueError, match=r"the first sample \(0\) of a clip is missing"):
+        evaluate_files(pair, pair, p)
+
+
 def test_the_command(written, empty_folder, capsys):
     (empty_folder / "mine.toml").write_text(PROTOCOL)
     fake, real = written("fake.npz", fake=videos(seed=1)), written("real.npz", real=videos())

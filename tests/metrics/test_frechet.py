@@ -49,6 +49,15 @@ def test_the_two_covariances():
     assert unbiased == pytest.approx(11 / 10 * biased, rel=1e-10)
 
 
+@pytest.mark.parametrize(("n", "even", "falling"), [(64, 1.38, 0.72), (256, 0.75, 0.32)])
+def test_few_clips_make_a_distance_of_nothing(n, even, falling):
+    """Two draws of one Gaussian of 400 dimensions, over its trace; variances equal, or 1/k: hence the floor."""
+    x, y = rows(n, 400), rows(n, 400, seed=1)
+    scale = np.arange(1, 401) ** -0.5
+    assert frechet_distance(x, y) / 400 == pytest.approx(even, rel=0.05)
+    assert frechet_distance(x * scale, y * scale) / (scale**2).sum() == pytest.approx(falling, rel=0.1)
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="at least 2 clips"):
         frechet_distance(rows(1, 3), rows(5, 3))

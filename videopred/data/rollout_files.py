@@ -20,11 +20,12 @@ LOSSY = (*video.SUFFIXES, ".jpg", ".jpeg")
 
 @dataclass(frozen=True)
 class Stored:
-    """A clip in a file: `frames` (t, h, w, c) as stored; `id` and `sample` where the file names them."""
+    """A clip in a file: `frames` (t, h, w, c) as stored; `id` and `sample` where the file names them (`named`)."""
 
     frames: np.ndarray
     id: str
     sample: int
+    named: bool = False
 
 
 class RolloutFiles:
@@ -63,7 +64,8 @@ class RolloutFiles:
             _, length, *_ = npz.clips_shape(path, values)
             frames = npz.span(path, values, index, 0, length)
             name, sample = _nth(file.small("clip_ids"), index), _nth(file.small("sample"), index)
-        return Stored(frames, f"{self._id(path)}/{index}" if name is None else str(name), int(sample or 0))
+        told = f"{self._id(path)}/{index}" if name is None else str(name)
+        return Stored(frames, told, int(sample or 0), name is not None)
 
     def _count(self, path: Path) -> int:
         if not _arrayed(path):

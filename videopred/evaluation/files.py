@@ -62,7 +62,7 @@ def evaluate_files(
     workers, keep : as for `evaluate`
 
     Raises ValueError, naming the clip, unless both have as many clips of equal size that are long enough, in uint8 or
-    in [0, 1]. Clips that are not finite are left out.
+    in [0, 1], and, where both name their clips, the same ones. Clips that are not finite are left out.
     """
     protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
     if protocol.revisit is not None:
@@ -73,6 +73,8 @@ def evaluate_files(
     checkpoint = {"name": job.name, "predictions": str(predictions), "targets": str(targets)}
     environment = result.environment(job.device) | {"processes": workers}
     found = joined(rows, parts, protocol, checkpoint, environment)
+    if sum(len(part.digests) for part in parts) < len(rows[0].tally.clip_ids):  # `data` would not tell the clips
+        raise ValueError(f"{predictions}: the first sample (0) of a clip is missing; give all samples of all clips")
     own, table = found.data["rows"][0], found.data["protocol"]
     own["warnings"] = job.warnings
     clips = {"num_clips": len(rows[0].tally.clip_ids), "samples": own["samples"], "first_clip": 0, "clips": ()}
@@ -155,6 +157,10 @@ def scored(frames: Tensor, protocol: Protocol) -> Tensor:
 
 def _pair(fake: Stored, real: Stored, protocol: Protocol) -> tuple[Tensor, Tensor, bool]:
     """Predicted frames (horizon, h, w, c), true ones in uint8, whether these begin with the context."""
+    if fake.named and real.named and fake.id != real.id:
+        raise ValueError(
+            f"clip {fake.id} of predictions meets clip {real.id} of targets; both must be in the same order"
+        )
     _require_values(fake, "predictions")
     _require_values(real, "targets")
     if not np.isfinite(real.frames).all():
