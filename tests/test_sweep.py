@@ -28,10 +28,14 @@ class Stand:
     """Trains nothing and notes what it was asked to. `stop` makes training end early, as Ctrl-C would."""
 
     def __init__(self):
-        self.trained, self.stop, self.diverge = [], None, None
+        self.trained, self.stop, self.diverge, self.asked = [], None, None, 0
 
     def work(self, protocol=PROTOCOL) -> Work:
-        return Work(self.load, lambda run: 100 * run.width, lambda run: 0.5, self.train, self.evaluate, protocol)
+        return Work(self.load, lambda run: 100 * run.width, self.time, self.train, self.evaluate, protocol)
+
+    def time(self, runs):
+        self.asked += 1
+        return [run.width / 8 for run in runs]
 
     def load(self, overrides):
         raw = {"name": "preset"}
@@ -148,20 +152,29 @@ def test_a_cell_that_diverges_is_a_row_with_its_reason(go, stand):
     assert not stand.trained
 
 
-def test_with_a_budget_of_time_each_cell_makes_the_steps_that_fill_it(go, stand):
+def test_with_a_budget_of_time_each_cell_makes_the_steps_that_fill_it(go, stand, tmp_path):
     timed = dataclasses.replace(ABLATION, budget=Budget(seconds=20))
     stand.stop = "eight"
     with pytest.raises(KeyboardInterrupt):
         go(timed)
-    assert stand.trained == [("four", 4, 40), ("eight", 8, 40)]
+    assert stand.trained == [("four", 4, 40), ("eight", 8, 20)] and stand.asked == 1
     stand.stop = None
     stand.trained.clear()
-    work = stand.work()
-    assert work.seconds_per_step(None) == 0.5
-    slower = dataclasses.replace(work, seconds_per_step=lambda run: 2.0)
-    stand.work = lambda: slower
+    path = tmp_path / "out.json"
+    path.write_text(path.read_text().replace(": 1.0", ": 4.0").replace(": 0.25", ": 0.5"))
     go(timed)
-    assert stand.trained == [("eight", 8, 40), ("two-2", 2, 10)]  # what was begun keeps its number
+    assert stand.trained == [("eight", 8, 20), ("two-2", 2, 40)]  # what was begun keeps its number
+    assert stand.asked == 1  # all were timed together, and the file keeps it
+    go(dataclasses.replace(timed, cells=(*timed.cells, Cell("Sixteen", ("width=16",)))))
+    assert stand.asked == 2 and stand.trained[2:] == [("sixteen", 16, 10)]
+
+
+def test_a_result_file_keeps_the_times_from_before_the_first_cell(go, stand, tmp_path):
+    stand.stop = "four"
+    with pytest.raises(KeyboardInterrupt):
+        go(dataclasses.replace(ABLATION, budget=Budget(seconds=20)))
+    kept = json.loads((tmp_path / "out.json").read_text())
+    assert kept["rows"] == [] and sorted(kept["seconds_per_step"].values()) == [0.25, 0.5, 1.0]
 
 
 def test_a_budget_of_parameters_is_checked_before_any_training(go, stand):

@@ -36,7 +36,8 @@ class Budget:
     """What all cells have alike; 0 turns one off.
 
     parameters : largest share by which a cell's number of parameters may differ from the first cell's
-    seconds    : of training, by the wall clock; each cell makes as many steps as it can (0: as the preset says)
+    seconds    : of training; each cell makes as many updates as fill them by the wall clock, where updates of all cells
+                 are timed in turns before the first is trained (0: as the preset says)
     """
 
     parameters: float = 0.0
@@ -78,7 +79,7 @@ class Work:
 
     load(overrides)         -> a run's configuration. Raises ConfigError
     parameters(run)         -> their number
-    seconds_per_step(run)   -> of one update, the mean over a whole training
+    seconds_per_step(runs)  -> of one update of each, the mean over a whole training, all measured side by side
     train(run, folder)      -> a checkpoint; goes on from what the folder holds. Raises Failed
     evaluate(checkpoint)    -> a result as `videopred eval` writes it, the model's row first
     protocol                -> that result's `protocol`
@@ -86,7 +87,7 @@ class Work:
 
     load: Callable[[Sequence[str]], Any]
     parameters: Callable[[Any], int]
-    seconds_per_step: Callable[[Any], float]
+    seconds_per_step: Callable[[Sequence[Any]], list[float]]
     train: Callable[[Any, Path], Path]
     evaluate: Callable[[Path], dict[str, Any]]
     protocol: dict[str, Any]
@@ -108,12 +109,20 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
     check_parameters(ablation, counts)
     marks = [fingerprint(run, ablation, work.protocol) for run in runs]
     rows = {row["fingerprint"]: row for row in old.get("rows", []) if "fingerprint" in row}
-    shared = {key: old[key] for key in ("environment", "trivial") if key in old}
+    shared = {key: old[key] for key in ("environment", "trivial", "seconds_per_step") if key in old}
+    if ablation.budget.seconds and not set(marks) <= {*rows, *shared.get("seconds_per_step", {})}:
+        say(f"timing updates of {len(runs)} cells")
+        shared["seconds_per_step"] = dict(zip(marks, work.seconds_per_step(runs), strict=True))
+        save(assemble(ablation, work, shared, [rows[mark] for mark in marks if mark in rows]), out)
     for number, (cell, run, count, mark) in enumerate(zip(ablation.cells, runs, counts, marks, strict=True), 1):
         about = {"name": cell.name, "overrides": list(cell.overrides), "fingerprint": mark, "parameters": count}
         if mark not in rows:
             say(f"cell {number} of {len(runs)}: {cell.name}")
-            rows[mark], result = run_cell(run, work, folder / slug(cell.name), ablation.budget.seconds)
+            place = folder / slug(cell.name)
+            if ablation.budget.seconds:
+                filling = round(ablation.budget.seconds / shared["seconds_per_step"][mark])
+                run = replace(run, training=replace(run.training, steps=begun(place) or max(1, filling)))
+            rows[mark], result = run_cell(run, work, place)
             if result:
                 trivial = [row for row in result["rows"] if row["role"] == "trivial"]
                 shared |= {"environment": result["environment"], "trivial": trivial}
@@ -141,10 +150,8 @@ def check_parameters(ablation: Ablation, counts: Sequence[int]) -> None:
             )
 
 
-def run_cell(run: Any, work: Work, folder: Path, seconds: float) -> tuple[Row, dict[str, Any] | None]:
+def run_cell(run: Any, work: Work, folder: Path) -> tuple[Row, dict[str, Any] | None]:
     """Trains and scores one cell: its row, and the whole result of its evaluation (None if it failed)."""
-    if seconds:
-        run = replace(run, training=replace(run.training, steps=steps(run, work, folder, seconds)))
     try:
         checkpoint = work.train(run, folder)
     except Failed as failure:
@@ -154,12 +161,10 @@ def run_cell(run: Any, work: Work, folder: Path, seconds: float) -> tuple[Row, d
     return result["rows"][0] | made, result
 
 
-def steps(run: Any, work: Work, folder: Path, seconds: float) -> int:
-    """How many steps fill the time: what the run folder says, if training has begun; else by timing some."""
-    begun = folder / "config.toml"
-    if begun.is_file():
-        return config.parse(begun)["training"]["steps"]
-    return max(1, round(seconds / work.seconds_per_step(run)))
+def begun(folder: Path) -> int:
+    """The number of updates that a cell's training began with, 0 if it has not."""
+    path = folder / "config.toml"
+    return config.parse(path)["training"]["steps"] if path.is_file() else 0
 
 
 def trained(folder: Path) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def work(ablation: Any, place: Any) -> Any:
     return Work(
         load=lambda overrides: config.load(RunConfig, "presets", ablation.base, overrides),
         parameters=parameters,
-        seconds_per_step=lambda preset: seconds_per_step(preset, place),
+        seconds_per_step=lambda presets: seconds_per_step(presets, place),
         train=trained,
         evaluate=scored,
         protocol=protocol.to_dict(),

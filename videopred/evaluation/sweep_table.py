@@ -27,7 +27,7 @@ def caption(data: dict[str, Any]) -> str:
     budget = ablation["budget"]
     alike = [f"parameters equal within {budget['parameters']:.1%}"] if budget["parameters"] else []
     alike += (
-        [f"{budget['seconds']:.0f} s of training each"] if budget["seconds"] else ["the preset's number of updates"]
+        [f"updates that fill {budget['seconds']:.0f} s"] if budget["seconds"] else ["the preset's number of updates"]
     )
     device = data.get("environment", {}).get("device", "")
     what = f"{ablation['name']}: preset {ablation['base']}, {'; '.join(alike)}; protocol {protocol['name']} with "
