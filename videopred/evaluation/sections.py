@@ -145,8 +145,7 @@ def _gain(own: dict, rivals: list[dict], metric: str, windows: list[str], width:
     for w in windows:
         mean, *rest = (_cell(x, w)[0] for x in (entry, *others))
         known = [sign * x for x in rest if x is not None]
-        gain = None if mean is None or not known else sign * mean - max(known)
-        cells.append("-" if gain is None else f"{gain:+.{digits(mean)}f}")
+        cells.append("-" if mean is None or not known else f"{sign * mean - max(known):+.{digits(mean)}f}")
     return cells + [""] * (width - len(cells))
 
 
