@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from videopred.rollout import Recorded, noise_for, rollout
+from videopred.rollout import Recorded, _Steps, noise_for, rollout
 
 
 class Drift(nn.Module):
@@ -183,3 +183,28 @@ def test_on_a_gpu_the_recorded_rollout_is_the_same():
     for frame in frames:
         want, state = predictor.predict(state)
         torch.testing.assert_close(frame, want, rtol=1e-4, atol=1e-4)
+
+
+class OnGPU(torch.Tensor):
+    is_cuda = True  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(("record", "calls"), [(True, 2), (False, 5)])
+def test_unrecorded_steps_run_each_time(monkeypatch, record, calls):
+    """As who watches the parts of a predictor needs it: hooks are not called where a step is replayed."""
+    predictor, called = Drift(noisy=False), []
+    plain = predictor.predict
+
+    def predict(*args):
+        called.append(1)
+        frame, after = plain(*args)
+        return frame.as_subclass(OnGPU), after
+
+    def recorded(step):
+        step()
+        return lambda: None  # the buffers go on by themselves
+
+    predictor.predict = predict
+    monkeypatch.setitem(_Steps.__init__.__globals__, "cuda_graph", recorded)
+    list(itertools.islice(rollout(predictor, start(1), record=record), 5))
+    assert len(called) == calls

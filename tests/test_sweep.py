@@ -8,7 +8,7 @@ import pytest
 from videopred import config
 from videopred.sweep import Ablation, Budget, Cell, Failed, Work, check_parameters, slug, sweep
 
-PROTOCOL = {"name": "short", "hash": "p1", "num_clips": 2, "context": 1, "horizon": 30}
+PROTOCOL = {"name": "short", "hash": "p1", "num_clips": 2, "context": 1, "horizon": 30, "seed": 0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,21 +35,22 @@ class Stand:
 
     def time(self, runs):
         self.asked += 1
-        return [run.width / 8 for run in runs]
+        return [{"update_ms": 125.0 * run.width, "frame_ms": 1.0} for run in runs]
 
     def load(self, overrides):
         raw = {"name": "preset"}
         for text in overrides:
-            config._override(raw, text)
+            config.override(raw, text)
         return config.from_dict(Run, raw)
 
     def train(self, run, folder):
-        self.trained.append((folder.name, run.width, run.training.steps))
+        name = folder.name.rpartition("-")[0]
+        self.trained.append((name, run.width, run.training.steps))
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.toml").write_text(config.dumps(run))
-        if folder.name == self.stop:
+        if name == self.stop:
             raise KeyboardInterrupt
-        if folder.name == self.diverge:
+        if name == self.diverge:
             raise Failed("training diverged at step 3")
         lines = [{"step": 4, "loss": 2.0, "ms_per_step": 500.0}, {"step": 5, "validation/psnr": 1.0}]
         lines.append({"step": run.training.steps, "loss": 1.0, "ms_per_step": 250.0})
@@ -161,7 +162,7 @@ def test_with_a_budget_of_time_each_cell_makes_the_steps_that_fill_it(go, stand,
     stand.stop = None
     stand.trained.clear()
     path = tmp_path / "out.json"
-    path.write_text(path.read_text().replace(": 1.0", ": 4.0").replace(": 0.25", ": 0.5"))
+    path.write_text(path.read_text().replace(": 1000.0", ": 4000.0").replace(": 250.0", ": 500.0"))
     go(timed)
     assert stand.trained == [("eight", 8, 20), ("two-2", 2, 40)]  # what was begun keeps its number
     assert stand.asked == 1  # all were timed together, and the file keeps it
@@ -174,7 +175,20 @@ def test_a_result_file_keeps_the_times_from_before_the_first_cell(go, stand, tmp
     with pytest.raises(KeyboardInterrupt):
         go(dataclasses.replace(ABLATION, budget=Budget(seconds=20)))
     kept = json.loads((tmp_path / "out.json").read_text())
-    assert kept["rows"] == [] and sorted(kept["seconds_per_step"].values()) == [0.25, 0.5, 1.0]
+    assert kept["rows"] == [] and sorted(cost["update_ms"] for cost in kept["costs"].values()) == [250, 500, 1000]
+
+
+def test_another_time_is_not_filled_by_what_was_trained_before(go, stand):
+    go(dataclasses.replace(ABLATION, budget=Budget(seconds=20)))
+    stand.trained.clear()
+    go(dataclasses.replace(ABLATION, budget=Budget(seconds=60)))
+    assert [steps for *_, steps in stand.trained] == [120, 60, 240]
+
+
+def test_another_protocol_finds_what_was_trained(go, stand, tmp_path):
+    go()
+    go(protocol=PROTOCOL | {"hash": "p2"})
+    assert len(list((tmp_path / "runs").iterdir())) == 3
 
 
 def test_a_budget_of_parameters_is_checked_before_any_training(go, stand):
@@ -191,7 +205,31 @@ def test_a_cell_that_cannot_be_loaded_is_named_before_any_training(go, stand):
     assert not stand.trained
 
 
-@pytest.mark.parametrize("text", ["{", '{"rows": []}', "[1]"])
+def test_cells_that_are_alike_are_each_a_row_of_their_own_name(go, stand):
+    data = go(dataclasses.replace(ABLATION, cells=(Cell("Four"), Cell("Also four", ("width=4",)))))
+    assert [(row["name"], row["overrides"]) for row in data["rows"]] == [("Four", []), ("Also four", ["width=4"])]
+    assert len(stand.trained) == 1
+
+
+def test_results_of_another_ablation_are_not_written_over(go, stand, tmp_path):
+    go()
+    before = (tmp_path / "out.json").read_bytes()
+    stand.trained.clear()
+    with pytest.raises(ValueError, match="holds the ablation 'widths', this is 'depths'; give another --out"):
+        go(dataclasses.replace(ABLATION, name="depths", cells=(Cell("Three", ("width=3",)),)))
+    assert (tmp_path / "out.json").read_bytes() == before and not stand.trained
+
+
+def test_trivial_rows_of_another_protocol_are_not_kept(go, stand):
+    go()
+    stand.diverge = "four"
+    data = go(dataclasses.replace(ABLATION, cells=ABLATION.cells[:1]), protocol=PROTOCOL | {"hash": "p2"})
+    assert data["rows"][0]["failed"] and "trivial" not in data
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"rows": []}', "[1]", "[" * 100_000, '{"ablation": {}, "protocol": {}, "rows": [1]}']
+)
 def test_a_file_that_is_something_else_is_left_alone(go, stand, tmp_path, text):
     (tmp_path / "out.json").write_text(text)
     with pytest.raises(ValueError, match=r"out\.json: not .*move it away"):
@@ -203,6 +241,11 @@ def test_a_file_that_is_something_else_is_left_alone(go, stand, tmp_path, text):
 def test_cells_must_be_told_apart(names):
     with pytest.raises(ValueError, match="must be at least one, and none of the same name"):
         dataclasses.replace(ABLATION, cells=tuple(map(Cell, names)))
+
+
+def test_a_name_that_makes_no_folder_is_refused():
+    with pytest.raises(ValueError, match="name = 'αβ': must have a letter a-z or a digit"):
+        dataclasses.replace(ABLATION, cells=(Cell("αβ"),))
 
 
 def test_names_become_folders():

@@ -1,6 +1,8 @@
 """A predictor from what a run has saved, or from a model that ships."""
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,6 +12,8 @@ from videopred import config, saved, tokenizer
 from videopred.data import Recipe
 from videopred.predictors import Predictor
 from videopred.saved import CONFIG, MODEL, check, fill, read_config, read_tensors, resolve, steps
+
+SAMPLING = ("temperature", "draft_steps", "revise_steps", "revisions")
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,30 @@ def load_either(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
     return Loaded(trained.codec, trained.recipe, trained.name, trained.step, trained.hash, trained.config)
 
 
+def resample(loaded: Loaded, texts: Sequence[str]) -> Loaded:
+    """The same model, drawing otherwise: `texts` such as "predictor.prior.revisions=0". No weight depends on these.
+
+    Its predictor is changed in place. Raises ValueError for what is not among the settings by which it draws.
+    """
+    parts = {"predictor": loaded.predictor, "predictor.prior": getattr(loaded.predictor, "prior", None)}
+    known = {f"{path}.{key}": part for path, part in parts.items() for key in SAMPLING
+             if hasattr(getattr(part, "config", None), key)}  # fmt: skip
+    raw = copy.deepcopy(loaded.config)
+    for text in texts:
+        path = text.partition("=")[0].strip()
+        if path not in known:
+            raise ValueError(
+                f"{text!r}: this model draws by " + (", ".join(known) or "no settings: it is deterministic")
+            )
+        config.override(raw, text)
+        table, part = path.rpartition(".")[0], known[path]
+        settings = raw
+        for name in table.split("."):
+            settings = settings[name]
+        part.config = config.from_dict(type(part.config), settings, table)  # type: ignore[union-attr]
+    return replace(loaded, config=raw)
+
+
 __all__ = [
     "CONFIG",
     "MODEL",
@@ -63,6 +91,7 @@ __all__ = [
     "load_either",
     "read_config",
     "read_tensors",
+    "resample",
     "resolve",
     "steps",
 ]

@@ -82,7 +82,7 @@ def parse(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
@@ -92,7 +92,7 @@ def load(cls: type[T], folder: str, name: str, overrides: Sequence[str] = ()) ->
     """Reads the file `name` of `folder` as a `cls`, after applying `overrides` such as `training.steps=100`."""
     raw = _expand(cls, read(find(folder, name)))
     for text in overrides:
-        _override(raw, text)
+        override(raw, text)
         raw = _expand(cls, raw)
     _require_name(raw["name"])
     return from_dict(cls, raw)
@@ -233,7 +233,8 @@ def _expand(cls: Any, raw: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-def _override(raw: dict[str, Any], text: str) -> None:
+def override(raw: dict[str, Any], text: str) -> None:
+    """Sets what `text`, key.path=value, says, the value being TOML or a bare word. Raises ConfigError."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ConfigError(f"{text!r}: an override has the form key.path=value, for example training.steps=100")

@@ -19,13 +19,19 @@ from torch import Tensor
 
 
 def rollout(
-    predictor: Any, state: Any, *, actions: Tensor | None = None, noise: Callable[[int], Tensor | None] | None = None
+    predictor: Any,
+    state: Any,
+    *,
+    actions: Tensor | None = None,
+    noise: Callable[[int], Tensor | None] | None = None,
+    record: bool = True,
 ) -> Iterator[Tensor]:
     """Predicted frames (b, c, h, w) in [-1, 1], each fed back: for ever, or as long as there are actions.
 
     state   : of the predictor, after what it has observed; it is not changed
     actions : (b, t) integers; actions[:, i] leads to frame i
     noise   : gives the noise (b, *predictor.noise_shape()) of frame i; see `noise_for`
+    record  : whether a GPU may replay a recorded step, of whose parts no hook is called
 
     No gradient is kept, and the caller's own gradient mode stays as it is. Raises ValueError.
     """
@@ -33,13 +39,13 @@ def rollout(
         raise ValueError(f"actions of shape {tuple(actions.shape)}: must be (batch, frames)")
     if noise is None and predictor.noise_shape() is not None:
         raise ValueError("this predictor is stochastic: give noise, for example by `noise_for`")
-    return _frames(predictor, state, itertools.repeat(None) if actions is None else actions.unbind(1), noise)
+    step = _Steps(predictor) if record else predictor.predict
+    return _frames(step, state, itertools.repeat(None) if actions is None else actions.unbind(1), noise)
 
 
 def _frames(
-    predictor: Any, state: Any, actions: Iterable[Tensor | None], noise: Callable[[int], Tensor | None] | None
+    step: Callable, state: Any, actions: Iterable[Tensor | None], noise: Callable[[int], Tensor | None] | None
 ) -> Iterator[Tensor]:
-    step: Callable = _Steps(predictor)
     for number, action in enumerate(actions):
         with torch.no_grad():  # around the step alone: a generator's `with` also holds for whoever runs between frames
             frame, state = step(state, action, None if noise is None else noise(number))

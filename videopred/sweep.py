@@ -2,7 +2,8 @@
 
 A file of `eval/ablations/` is an `Ablation`. A sweep goes through its cells in order and rewrites one result file after
 each, whole or not at all. A cell that is in the file already is not run again, as long as everything that decides its
-numbers is the same (its `fingerprint`); a cell whose training was cut short goes on in its own run folder.
+numbers is the same (its `fingerprint`); a cell whose training was cut short goes on in its own run folder, which is
+named after the cell and its settings: under other settings, or in another time, it is trained anew.
 
 This floor knows neither training nor evaluation: both are handed in, as `Work`.
 """
@@ -71,6 +72,9 @@ class Ablation:
         names = [slug(cell.name) for cell in self.cells]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"cells: {names}: must be at least one, and none of the same name")
+        if "" in names:
+            name = self.cells[names.index("")].name
+            raise ValueError(f"cells: name = {name!r}: must have a letter a-z or a digit; its run folder is named so")
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class Work:
 
     load(overrides)         -> a run's configuration. Raises ConfigError
     parameters(run)         -> their number
-    seconds_per_step(runs)  -> of one update of each, the mean over a whole training, all measured side by side
+    costs(runs)             -> of each "update_ms", the mean over a whole training, and "frame_ms", the share of a clip
+                               in a step of a rollout of a batch; measured side by side
     train(run, folder)      -> a checkpoint; goes on from what the folder holds. Raises Failed
     evaluate(checkpoint)    -> a result as `videopred eval` writes it, the model's row first
     protocol                -> that result's `protocol`
@@ -87,7 +92,7 @@ class Work:
 
     load: Callable[[Sequence[str]], Any]
     parameters: Callable[[Any], int]
-    seconds_per_step: Callable[[Sequence[Any]], list[float]]
+    costs: Callable[[Sequence[Any]], list[dict[str, float]]]
     train: Callable[[Any, Path], Path]
     evaluate: Callable[[Path], dict[str, Any]]
     protocol: dict[str, Any]
@@ -104,30 +109,36 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
     """
     require_writable(out)
     old = read(out)
+    if old and (other := old["ablation"].get("name")) != ablation.name:
+        raise ValueError(f"{out}: holds the ablation {other!r}, this is {ablation.name!r}; give another --out")
     runs = [load(cell, ablation, work) for cell in ablation.cells]
     counts = [work.parameters(run) for run in runs]
     check_parameters(ablation, counts)
     marks = [fingerprint(run, ablation, work.protocol) for run in runs]
     rows = {row["fingerprint"]: row for row in old.get("rows", []) if "fingerprint" in row}
-    shared = {key: old[key] for key in ("environment", "trivial", "seconds_per_step") if key in old}
-    if ablation.budget.seconds and not set(marks) <= {*rows, *shared.get("seconds_per_step", {})}:
-        say(f"timing updates of {len(runs)} cells")
-        shared["seconds_per_step"] = dict(zip(marks, work.seconds_per_step(runs), strict=True))
-        save(assemble(ablation, work, shared, [rows[mark] for mark in marks if mark in rows]), out)
-    for number, (cell, run, count, mark) in enumerate(zip(ablation.cells, runs, counts, marks, strict=True), 1):
-        about = {"name": cell.name, "overrides": list(cell.overrides), "fingerprint": mark, "parameters": count}
+    same = old.get("protocol", {}).get("hash") == work.protocol["hash"]
+    shared = {key: old[key] for key in ("costs", "environment", "trivial") if key in old and same}
+    cells = [
+        {"name": cell.name, "overrides": list(cell.overrides), "fingerprint": mark, "parameters": count}
+        for cell, mark, count in zip(ablation.cells, marks, counts, strict=True)
+    ]
+    if not set(marks) <= shared.get("costs", {}).keys():
+        say(f"timing {len(runs)} cells side by side")
+        shared["costs"] = dict(zip(marks, work.costs(runs), strict=True))
+    for number, (cell, run, mark) in enumerate(zip(ablation.cells, runs, marks, strict=True), 1):
+        done = [rows[about["fingerprint"]] | about for about in cells if about["fingerprint"] in rows]
+        save(assemble(ablation, work, shared, done), out)
         if mark not in rows:
             say(f"cell {number} of {len(runs)}: {cell.name}")
-            place = folder / slug(cell.name)
+            place = folder / f"{slug(cell.name)}-{hashed(settings(run, ablation))[:8]}"
             if ablation.budget.seconds:
-                filling = round(ablation.budget.seconds / shared["seconds_per_step"][mark])
+                filling = round(ablation.budget.seconds / shared["costs"][mark]["update_ms"] * 1e3)
                 run = replace(run, training=replace(run.training, steps=begun(place) or max(1, filling)))
             rows[mark], result = run_cell(run, work, place)
             if result:
                 trivial = [row for row in result["rows"] if row["role"] == "trivial"]
                 shared |= {"environment": result["environment"], "trivial": trivial}
-        rows[mark] |= about
-        save(assemble(ablation, work, shared, [rows[mark] for mark in marks if mark in rows]), out)
+    save(assemble(ablation, work, shared, [rows[about["fingerprint"]] | about for about in cells]), out)
     return read(out)
 
 
@@ -179,14 +190,22 @@ def trained(folder: Path) -> dict[str, Any]:
     return {"steps": last, "seconds": seconds, "ms_per_step": statistics.median(each) if each else None, "loss": loss}
 
 
-def fingerprint(run: Any, ablation: Ablation, protocol: dict[str, Any]) -> str:
-    """16 hex digits over all that decides a cell's numbers: its configuration, its time, the protocol."""
+def settings(run: Any, ablation: Ablation) -> Row:
+    """All that decides a cell's training: its configuration, and its time, if that decides the number of steps."""
     table = config.to_dict(run)
     del table["name"]
     if ablation.budget.seconds:
         table["training"]["steps"] = f"as many as take {ablation.budget.seconds} s"
-    text = json.dumps([table, protocol["hash"]], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return table
+
+
+def fingerprint(run: Any, ablation: Ablation, protocol: dict[str, Any]) -> str:
+    """16 hex digits over all that decides a cell's numbers: its training and the protocol."""
+    return hashed(settings(run, ablation), protocol["hash"])
+
+
+def hashed(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def assemble(ablation: Ablation, work: Work, shared: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
@@ -200,9 +219,11 @@ def read(path: Path) -> dict[str, Any]:
         return {}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON ({error}); move it away, or give another --out") from error
-    if not isinstance(data, dict) or "ablation" not in data:
+    rows, tables = (data.get("rows"), ("ablation", "protocol")) if isinstance(data, dict) else (None, ())
+    whole = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    if not whole or not all(isinstance(data.get(key), dict) for key in tables):
         raise ValueError(f"{path}: not the result of a sweep; move it away, or give another --out")
     return data
 

@@ -50,6 +50,28 @@ def test_steps_from_two_frames_and_memory_at_two(recipe, monkeypatch):
     assert {row.shape for row in rows.values()} == {"counting, 32x32x1, B 1"}
 
 
+def test_a_model_that_needs_actions_is_told_that_they_are_unknown(recipe, monkeypatch):
+    from videopred.bench import savings
+
+    class Acting(Counting):
+        format, asked = Format(1, 32, 32, num_actions=3), []
+
+        def predict(self, state, action=None, noise=None):
+            self.asked.append(action.tolist())
+            return super().predict(state, action, noise)
+
+    def compare(functions, rounds, title):
+        return {name: [0.001 for _ in [function()]] for name, function in functions.items()}
+
+    predictor = Acting()
+    monkeypatch.setattr(bench, "compare", compare)
+    monkeypatch.setattr(savings, "compare", compare)
+    list(bench.measure("acting", predictor, recipe, 1, 10, rounds=1))
+    clip = Clip(frames=torch.zeros(1, bench.CONTEXT, 32, 32, 1, dtype=torch.uint8), id=("a",))
+    list(savings.savings("acting", predictor, clip, frames=3, rounds=1))
+    assert len(predictor.asked) > 13 and all(action == [-1] for action in predictor.asked)
+
+
 def test_where_memory_is_unknown_the_row_says_so(recipe, monkeypatch):
     monkeypatch.setattr(bench, "resident_mib", lambda: None)
     *_, last = bench.measure("counting", Counting(), recipe, 1, 10, rounds=1)

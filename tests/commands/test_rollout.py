@@ -376,3 +376,38 @@ def test_an_interruption_leaves_the_old_file(shell, monkeypatch, empty_folder):
         assert (code, out, err) == (130, "", "videopred: interrupted\n")
         assert [path.read_bytes() for path in empty_folder.iterdir()] == [b"old"]
         assert signal.getsignal(signal.SIGTERM) == before
+
+
+class Parted(Fake):
+    """The same, by parts: it calls one three times a frame, and that one another."""
+
+    def __init__(self, format: Format):
+        super().__init__(format)
+        self.prior, self.last = nn.Identity(), nn.Identity()
+
+    def predict(self, state, action=None, noise=None):
+        for _ in range(3):
+            self.prior(state[0])
+        frame, state = super().predict(state, action, noise)
+        return self.last(frame), state
+
+
+def test_profile_tells_the_time_of_a_frame_by_part_and_writes_the_same_file(shell, monkeypatch, capsys):
+    words = "--context 4 --horizon 6 --count 2 --out"
+    assert shell(f"{words} plain.npz")[0] == 0
+    model = Parted(GRAY)
+    loaded = checkpoint.Loaded(model, FakeRecipe(GRAY), "fake", 0, "", {})
+    monkeypatch.setattr(checkpoint, "load", lambda name, device="cpu": loaded)
+    assert cli.main(["rollout", "fake", "--profile", *words.split(), "profiled.npz"]) == 0
+    head, *lines, total, path = capsys.readouterr().out.splitlines()
+    assert (head.split(), path) == (["frame,", "by", "part", "ms", "share", "calls"], "profiled.npz")
+    calls = {line.split()[0]: line.split()[-1] for line in lines}
+    assert calls == {"prior": "3", "last": "1", "noise": "1", "writing": "1", "(other)": "0"}
+    assert sum(float(line.split()[1]) for line in lines) == pytest.approx(float(total.split()[1]), abs=0.3)
+    assert np.array_equal(predicted("profiled.npz"), predicted("plain.npz"))
+    assert not any(part._forward_hooks for part in model.modules())
+
+
+def test_a_deterministic_model_has_no_settings_of_drawing(shell):
+    code, _, err, _ = shell("--out a.npz --sampling predictor.temperature=0.5")
+    assert code == 2 and "this model draws by no settings: it is deterministic" in err

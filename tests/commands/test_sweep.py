@@ -1,6 +1,7 @@
 """`videopred sweep` on two tiny cells: trained, scored, resumed, in one table."""
 
 import json
+import shutil
 
 import pytest
 
@@ -54,7 +55,7 @@ def files(empty_folder):
 def test_two_cells(files, capsys, empty_folder):
     assert cli.main(["sweep", files(), "--format", "markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Does the block matter? blocks: preset debug, the preset's number of updates; protocol")
+    assert lines[0].startswith("Does the block matter? blocks: preset debug, 4 updates each; protocol")
     names = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
     assert names == ["", "GLU", "SSM", "copy-last-frame", "mean-of-context", "blank", "mean-image"]
     heading, glu, *_ = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| "))
@@ -66,7 +67,9 @@ def test_two_cells(files, capsys, empty_folder):
         assert row["training"]["steps"] == 4 and row["training"]["seconds"] > 0
         assert row["flops_per_frame"] > 0 and row["step_ms"] > 0
         assert len(row["metrics"]["psnr"]["per_clip"]) == 2
-    assert (empty_folder / "checkpoints/runs/ablation-blocks/glu/step_00000004").is_dir()
+    (cost, _) = data["costs"].values()
+    assert values["ms/update"] == f"{cost['update_ms']:.0f}" and values["frames/s"] == f"{1e3 / cost['frame_ms']:.0f}"
+    assert len(list(empty_folder.glob("checkpoints/runs/ablation-blocks/glu-*/step_00000004"))) == 1
 
     before = (empty_folder / "eval/results/ablation-blocks.json").read_bytes()
     assert cli.main(["sweep", "blocks.toml"]) == 0
@@ -78,21 +81,32 @@ def test_half_a_training_is_gone_on_with(files, capsys, empty_folder, monkeypatc
     """The first cell's folder holds steps up to 2 of 4: what the sweep makes of it is what a whole run would."""
     assert cli.main(["sweep", files(), "--out", "whole.json", "--runs", "whole"]) == 0
     assert cli.main(["sweep", "blocks.toml", "--out", "half.json", "--runs", "half"]) == 0
-    for path in (empty_folder / "half/glu/step_00000004").iterdir():
-        path.unlink()
-    (empty_folder / "half/glu/step_00000004").rmdir()
+    (folder,) = empty_folder.glob("half/glu-*")
+    shutil.rmtree(folder / "step_00000004")
     (empty_folder / "half.json").unlink()
     capsys.readouterr()
     assert cli.main(["sweep", "blocks.toml", "--out", "half.json", "--runs", "half"]) == 0
-    assert "going on from half/glu/step_00000002" in capsys.readouterr().err
+    assert f"going on from half/{folder.name}/step_00000002" in capsys.readouterr().err
     whole, half = (json.loads((empty_folder / name).read_text())["rows"] for name in ("whole.json", "half.json"))
     for a, b in zip(whole, half, strict=True):
         assert a["metrics"] == b["metrics"] and a["training"]["loss"] == b["training"]["loss"]
 
 
+def test_a_changed_cell_is_trained_anew(files, capsys, empty_folder):
+    """Its earlier run stays where it is."""
+    assert cli.main(["sweep", files(), "--out", "out.json"]) == 0
+    text = (empty_folder / "blocks.toml").read_text().replace("num_states = 2", "num_states = 3")
+    (empty_folder / "blocks.toml").write_text(text)
+    assert cli.main(["sweep", "blocks.toml", "--out", "out.json"]) == 0
+    err = capsys.readouterr().err
+    assert (err.count(": GLU"), err.count(": SSM")) == (1, 2)
+    assert len(list(empty_folder.glob("checkpoints/runs/ablation-blocks/ssm-*/step_00000004"))) == 2
+
+
 def test_a_budget_of_time_times_the_updates(files, capsys, empty_folder, monkeypatch):
     asked = []
-    monkeypatch.setattr(timing, "seconds_per_step", lambda runs, place: asked.append(len(runs)) or [2.0, 3.0])
+    costs = [{"update_ms": 2e3, "frame_ms": 1.0}, {"update_ms": 3e3, "frame_ms": 1.0}]
+    monkeypatch.setattr(timing, "costs", lambda runs, place: asked.append(len(runs)) or costs)
     assert cli.main(["sweep", files("budget = { seconds = 6.0 }"), "--out", "out.json", "--format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [row["training"]["steps"] for row in data["rows"]] == [3, 2] and asked == [2]

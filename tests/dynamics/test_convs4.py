@@ -48,7 +48,11 @@ def test_it_cannot_grow_whatever_the_parameters():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"num_states": 0}, "num_states = 0"), ({"step_range": (0.0, 1.0)}, r"step_range = \[0.0, 1.0\]")],
+    [
+        ({"num_states": 0}, "num_states = 0"),
+        ({"step_range": (0.0, 1.0)}, r"step_range = \[0.0, 1.0\]"),
+        ({"step_range": (0.1, float("inf"))}, r"step_range = \[0.1, inf\].*up to 1e6"),
+    ],
 )
 def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):

@@ -24,6 +24,14 @@ def test_it_starts_from_hippo_and_steps_of_its_range():
     torch.testing.assert_close(-1e-4 - layer.log_decay.exp(), torch.full((8,), -0.5))
 
 
+def test_steps_may_be_as_long_as_convs5s():
+    """Their inverse softplus must not overflow."""
+    layer = GatedConfig(num_states=64, step_range=(200.0, 1e6)).build(4)
+    steps = torch.nn.functional.softplus(layer.step.bias)
+    assert steps.min() >= 199 and steps.max() <= 1.01e6
+    assert layer(torch.randn(1, 3, 4, 2, 2))[0].isfinite().all()
+
+
 def test_it_cannot_grow_after_a_step_that_wants_it_to():
     """Long steps of gradient ascent on |A|, then inputs of any size."""
     layer = GatedConfig(num_states=8).build(3)

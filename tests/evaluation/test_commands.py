@@ -12,6 +12,7 @@ from torch import nn
 
 from videopred import checkpoint, cli
 from videopred.checkpoint import Loaded
+from videopred.commands.eval import default_out
 from videopred.data import MovingMNISTConfig
 
 PROTOCOL = """
@@ -112,6 +113,7 @@ def test_interrupted(model, tmp_path, capsys):
         (["mine.toml", "--clips", "99999"], "ask for fewer with --clips"),
         (["mine.toml", "--samples", "2"], "deterministic"),
         (["mine.toml", "--out", "x.txt"], "must end in .json"),
+        (["mine.toml", "--out", "x.json", "--report", "x.json"], "x.json: a report's name must end in .html"),
         pytest.param(
             ["mine.toml", "--device", "cuda"],
             "torch finds no GPU here",
@@ -121,9 +123,10 @@ def test_interrupted(model, tmp_path, capsys):
         (["moving-mnist-small"], "the model takes frames of 16 x 16 x 1"),
     ],
 )
-def test_mistakes_are_one_line_and_status_two(model, capsys, arguments, message):
+def test_mistakes_are_one_line_and_status_two(model, tmp_path, capsys, arguments, message):
     assert cli.main(["eval", "repeat", *arguments]) == 2
     out, err = capsys.readouterr()
+    assert not [*tmp_path.rglob("*.parts")]
     assert out == "" and err.count("\n") == 1 and err.startswith("videopred: error: ") and message in err
 
 
@@ -143,6 +146,19 @@ def test_table(model, tmp_path, capsys):
     assert cli.main(["table", "one.json", "fewer.json", "--across-protocols"]) == 0
     assert capsys.readouterr().out.count("recipe moving_mnist") == 2
     assert cli.main(["table", "mine.toml"]) == 2
+    before = (tmp_path / "one.json").read_bytes()
+    assert cli.main(["table", "one.json", "--report", "one.json"]) == 2
+    assert "one.json: a report's name must end in .html" in capsys.readouterr().err
+    assert (tmp_path / "one.json").read_bytes() == before
+
+
+def test_a_report_that_fails_does_not_take_the_result(model, tmp_path, monkeypatch):
+    def broken(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("videopred.evaluation.shown.shown", broken)
+    assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json", "--report", "page.html"]) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.json", "here.npz", "mine.toml"]
 
 
 def test_a_full_disk_does_not_take_the_numbers(model, monkeypatch, capsys):
@@ -176,3 +192,12 @@ def test_the_same_arithmetic_whatever_the_caller_set(model, tmp_path):
     assert cli.main(["eval", "repeat", "mine.toml", "--out", "single.json", "--format", "csv"]) == 0
     double, single = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("double", "single"))
     assert [row["metrics"] for row in double["rows"]] == [row["metrics"] for row in single["rows"]]
+
+
+def test_another_way_of_drawing_is_another_result(model, capsys):
+    told = ["predictor.prior.revisions=0", "predictor.prior.temperature=0.5"]
+    assert default_out("m", "p", None, 2, told) == default_out("m", "p", None, None).with_name(
+        "m-p-samples2-revisions0-temperature0.5.json"
+    )
+    assert cli.main(["eval", "repeat", "mine.toml", "--sampling", told[0]]) == 2
+    assert "it is deterministic" in capsys.readouterr().err

@@ -9,6 +9,11 @@ from torch import nn
 
 from videopred import config
 from videopred.clip import Clip
+from videopred.dynamics.convgru import ConvGRUConfig
+from videopred.dynamics.convlstm import ConvLSTMConfig
+from videopred.dynamics.convs5 import ConvS5Config
+from videopred.dynamics.linear_attention import LinearAttentionConfig
+from videopred.dynamics.transformer import TransformerConfig
 from videopred.evaluation.cost import Clock, flops_by_part, flops_per_frame, speed
 from videopred.nn.flops import counting
 from videopred.predictors.parts import parameters
@@ -34,12 +39,13 @@ def count(predictor: nn.Module, frames: torch.Tensor) -> int:
 
 
 def test_fourier_transforms_are_counted():
-    """Of 8 channels, there and back: 6 rows, real, of 20 points and 11 columns of 12; not of the kernel, once known."""
+    """Of 8 channels, there and back: 6 rows, real, of 20 points and 11 columns of 12; not of the kernel, made once."""
     predictor, frames = Once(SSM2DMixerConfig().build(8)), torch.randn(3, 8, 6, 10)
-    with torch.no_grad():
-        predictor.predict(frames)
     rows, columns = 6 * 2.5 * 20 * math.log2(20), 11 * 5 * 12 * math.log2(12)
     assert count(predictor, frames) == pytest.approx(2 * 8 * (rows + columns), rel=1e-3)
+    fresh = Once(SSM2DMixerConfig().build(8))
+    with torch.no_grad():
+        assert flops_by_part(fresh, frames[:1], None, None).total() == pytest.approx(count(predictor, frames), rel=1e-3)
 
 
 def test_attention_is_counted():
@@ -47,6 +53,27 @@ def test_attention_is_counted():
     block = AttentionConfig(num_heads=2, head_size=8, ratio=2).build(width)
     maps = 3 * inner * width + inner * width + 2 * 2 * width * width
     assert count(Once(block), frames) == 2 * pixels * maps + 2 * 2 * pixels * pixels * inner
+
+
+PIXELS, WIDTH, HEADS = 12, 8, 2
+PRODUCT = 2 * PIXELS * WIDTH * WIDTH  # of a 1x1 convolution
+OF_A_FRAME = {  # FLOPs of one frame, by hand: what a layer multiplies, whatever was seen before
+    "convs5": (ConvS5Config(num_states=4), 2 * 9 * PRODUCT // 2),  # 2p = 4 channels out, and 4 in
+    "convlstm": (ConvLSTMConfig(), 8 * 9 * PRODUCT),
+    "convgru": (ConvGRUConfig(), 6 * 9 * PRODUCT),
+    "transformer": (TransformerConfig(num_heads=HEADS, window=5), 4 * PRODUCT + 4 * PIXELS * 5 * PIXELS * WIDTH),
+    "linear_attention": (LinearAttentionConfig(num_heads=HEADS), 4 * PRODUCT + 4 * PIXELS * WIDTH * (WIDTH // 2 + 1)),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("config, flops", OF_A_FRAME.values(), ids=OF_A_FRAME)
+def test_dynamics_are_counted(config, flops):
+    layer, frame = config.build(WIDTH), torch.randn(2, 1, WIDTH, 3, 4)
+    _, state = layer(frame)
+    with counting() as counter:
+        layer(frame, state)
+    assert counter.get_total_flops() == 2 * flops
 
 
 def test_attention_is_counted_with_its_gradient():

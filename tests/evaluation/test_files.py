@@ -111,24 +111,6 @@ def test_pictures_in_jpeg_are_lossy_and_said_to_be(protocol, tmp_path, written):
     assert row["warnings"] == [] and row["metrics"]["psnr"]["mean"] == 100
 
 
-def test_more_than_ten_files_keep_their_order(protocol, predictor, tmp_path):
-    """data_2 stands before data_10, so that groups and the hash of the data are those of the rollout."""
-    p = protocol(samples=2, group_size=4, num_clips=6, metrics=(PSNRConfig(),))
-    direct = evaluate(predictor(p, noise=0.1), p, batch_size=1, save_clips=tmp_path)  # data_0 to data_11
-    stored = evaluate_files(tmp_path, tmp_path, p, name="model")
-    assert stored.data["rows"][0]["clip_ids"] == direct.data["rows"][0]["clip_ids"]
-    assert blocks.ground(stored.data) == blocks.ground(direct.data)
-    assert stored.data["rows"][0]["metrics"] == direct.data["rows"][0]["metrics"]
-
-
-def test_files_that_are_named_like_a_trivial_row_keep_their_numbers(protocol, written):
-    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
-    pair = written("blank.npz", real=videos(), fake=videos())
-    data = evaluate_files(pair, pair, p).data
-    scores = {row["name"]: row["metrics"]["psnr"]["mean"] for row in data["rows"]}
-    assert scores["blank (model)"] == 100 and scores["blank"] < 10
-
-
 def test_kept_parts_are_of_one_name(protocol, written, tmp_path):
     p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
     pair = written("pair.npz", real=videos(), fake=videos(seed=1))
@@ -165,21 +147,6 @@ def test_what_does_not_fit_is_refused(protocol, written, fake, message):
         evaluate_files(written("fake.npz", fake=fake), written("real.npz", real=videos()), p)
 
 
-def test_clips_that_are_named_must_meet_their_own(protocol, written):
-    p, ids = protocol(context=2, horizon=3, metrics=(PSNRConfig(),)), np.array(["a", "b", "c"])
-    fake = written("fake.npz", fake=videos(), clip_ids=ids)
-    assert evaluate_files(fake, written("real.npz", real=videos(), clip_ids=ids), p).data["rows"][0]["clips"] == 3
-    with pytest.raises(ValueError, match="clip b of predictions meets clip c of targets; both must be in the same"):
-        evaluate_files(fake, written("other.npz", real=videos()[[0, 2, 1]], clip_ids=ids[[0, 2, 1]]), p)
-
-
-def test_without_the_first_samples_no_one_could_tell_whose_clips_they_are(protocol, written):
-    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
-    pair = written("pair.npz", real=videos(), fake=videos(), sample=1)
-    with pytest.raises(ValueError, match=r"the first sample \(0\) of a clip is missing"):
-        evaluate_files(pair, pair, p)
-
-
 def test_the_command(written, empty_folder, capsys):
     (empty_folder / "mine.toml").write_text(PROTOCOL)
     fake, real = written("fake.npz", fake=videos(seed=1)), written("real.npz", real=videos())
@@ -208,3 +175,83 @@ def test_the_horizon_of_floats_is_what_models_give(protocol, written):
     p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
     data = evaluate_files(written("fake.npz", fake=floats), written("real.npz", real=real), p).data
     assert data["rows"][0]["metrics"]["psnr"]["mean"] == 100
+
+
+def test_predictions_called_as_a_trivial_row_are_not_taken_for_it(protocol, written):
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    real = written("real.npz", real=videos())
+    want = evaluate_files(written("mine.npz", fake=videos(seed=1)), real, p)
+    rows = evaluate_files(written("blank.npz", fake=videos(seed=1)), real, p).data["rows"]
+    assert [row["name"] for row in rows[:2]] == ["blank (model)", "copy-last-frame"]
+    assert rows[0]["metrics"] == want.data["rows"][0]["metrics"]
+
+
+def test_a_folder_without_a_name_gives_the_row_one(protocol, written, tmp_path, monkeypatch):
+    (tmp_path / "inside").mkdir()
+    written("inside/a.npz", real=videos(), fake=videos())
+    monkeypatch.chdir(tmp_path / "inside")
+    assert evaluate_files(".", ".", protocol(context=2, horizon=3)).data["rows"][0]["name"] == "inside"
+
+
+def test_an_array_that_is_not_compressed_is_not_read_past_damage(protocol, written):
+    path = written("pair.npz", real=videos(), fake=videos(seed=1))
+    content = bytearray(path.read_bytes())
+    content[600] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"pair\.npz: damaged: real\.npy is not what was written"):
+        evaluate_files(path, path, protocol(context=2, horizon=3))
+
+
+@pytest.mark.parametrize("kind", [">f4", np.longdouble])
+def test_floats_of_any_width_and_byte_order(protocol, written, kind):
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    plain, other = (
+        written(f"{i}.npz", real=videos(), fake=(videos(seed=1) / 255).astype(k)) for i, k in ((1, float), (2, kind))
+    )
+    want, got = (evaluate_files(path, path, p, name="x").arrays["x/psnr/values"] for path in (plain, other))
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("fake", "real", "message"),
+    [
+        ({"clip_ids": ["a", "b"]}, {}, "fake.npz: its clip_ids has 2 values for 3 clips"),
+        ({"clip_ids": np.array([], "U1")}, {}, "its clip_ids has 0 values for 3 clips"),
+        ({"clip_ids": ["a", "b", "a"]}, {}, "fake.npz: sample 0 of clip a comes twice"),
+        ({"clip_ids": ["a", "b", "c"]}, {"clip_ids": ["b", "c", "a"]}, "say clip a where targets say clip b"),
+        ({"sample": np.nan}, {}, "fake.npz: its sample is nan; must be a whole number"),
+        ({"sample": "x"}, {}, "its sample is 'x'; must be a whole number"),
+        ({"sample": 1}, {}, r"clip fake.npz/0 has 1 sample\(s\), one is number 1, .*; must be as many of every clip"),
+        ({"clip_ids": ["a", "a", "b"], "sample": [0, 1, 0]}, {}, r"clip b has 1 sample\(s\)"),
+        ({"context": 3}, {}, r"clip fake.npz/0: was predicted after 3 frames, .*protocol 'sliding' has context 2"),
+        ({"context": [2, 3]}, {}, "its context has 2 values for 1 clips"),
+    ],
+)  # fmt: skip
+def test_what_a_file_says_of_its_clips_must_fit(protocol, written, fake, real, message):
+    """Scores of other clips, of fewer predicted frames or of one clip twice would be wrong without a word."""
+    fake, real = written("fake.npz", fake=videos(seed=1), **fake), written("real.npz", real=videos(), **real)
+    with pytest.raises(ValueError, match=message):
+        evaluate_files(fake, real, protocol(context=2, horizon=3))
+
+
+def test_more_than_ten_saved_files_come_in_the_order_they_were_made(protocol, predictor, tmp_path):
+    p = protocol(
+        num_clips=9, samples=2, group_size=4, metrics=(PSNRConfig(),)
+    )  # data_10 is of clip 5, data_2 of clip 1
+    direct = evaluate(predictor(p, noise=0.1), p, batch_size=1, save_clips=tmp_path / "clips")
+    stored = evaluate_files(tmp_path / "clips", tmp_path / "clips", p, name="model")
+    assert stored.data["rows"][0]["clip_ids"] == direct.data["rows"][0]["clip_ids"]
+    assert stored.data["rows"][0]["metrics"] == direct.data["rows"][0]["metrics"]  # groups included
+    assert blocks.ground(stored.data) == blocks.ground(direct.data)
+
+
+def test_names_need_not_be_text(written, empty_folder):
+    """Of files that are scored, of results whose rows they tell apart, and in a report."""
+    (empty_folder / "mine.toml").write_text(PROTOCOL)
+    fake, real = written("a\udcfe.npz", fake=videos(seed=1)), written("real.npz", real=videos())
+    outs = [str(empty_folder / f"{i}\udcff.json") for i in range(2)]
+    for out in outs:
+        assert cli.main(["eval", "--predictions", str(fake), "--targets", str(real), "mine.toml", "--out", out]) == 0
+    assert cli.main(["table", *outs, "--report", "page.html"]) == 0
+    page = (empty_folder / "page.html").read_text()
+    assert "a\\udcfe [0\\udcff]" in page and "a\\udcfe [1\\udcff]" in page

@@ -196,3 +196,32 @@ def test_a_killed_one_that_two_processes_end_gives_the_numbers_of_one(folder, ca
 def test_no_workers_are_a_mistake(folder, capsys):
     assert cli.main([*COMMAND, "--workers", "0"]) == 2
     assert "workers = 0: must be at least 1" in capsys.readouterr().err
+
+
+def test_whatever_the_bytes_of_a_part_are_it_is_read_right_or_not_at_all(tmp_path):
+    values = Numbers()
+    values.rows, values.frames = {("a", 0): np.arange(3.0), ("b", 0): np.arange(3.0)}, 3
+    kept, draw = Kept(tmp_path), random.Random(0)
+    kept.save(0, Part({"m": Tally(["a", "b"], {}, 1, {}, {"psnr": values})}, ["12"], "34", {"data": 0.5}))
+    path = tmp_path / "part_000000.npz"
+    content, read = path.read_bytes(), 0
+    fields = content.index(b"PK\x01\x02") + np.arange(12)  # versions, flags and compression of a member
+    for place in [*fields.tolist(), *(draw.randrange(len(content)) for _ in range(300))]:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        if part := kept.load(0):
+            read += 1
+            assert (part.read, part.digests, part.rows["m"].clip_ids) == ("34", ["12"], ["a", "b"])
+            np.testing.assert_array_equal(part.rows["m"].numbers["psnr"].rows["b", 0], np.arange(3.0))
+    assert read < 100
+    path.write_bytes(content)
+    assert kept.load(0)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100_000])
+def test_a_key_that_is_no_key_is_of_another_evaluation(tmp_path, text):
+    (tmp_path / "key.json").write_text(text)
+    assert not Kept(tmp_path).of({"protocol": "a"})
+    assert Kept(tmp_path).open({"protocol": "a"})
+    assert Kept(tmp_path).of({"protocol": "a"})

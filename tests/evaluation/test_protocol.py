@@ -31,6 +31,12 @@ def written(tmp_path):
     return write
 
 
+def test_too_many_clips_are_refused_at_once():
+    """A range of 10 ** 12 places is not walked through to find its largest."""
+    with pytest.raises(ValueError, match=r"takes clip 999999999999 of recipe .*ask for fewer with --clips"):
+        Protocol.load("moving-mnist-small").shortened(10**12, None).dataset()
+
+
 @pytest.mark.parametrize("name", config.shipped("protocols"))
 def test_shipped_protocols_load_and_have_their_clips(name):
     protocol = Protocol.load(name)

@@ -63,7 +63,7 @@ def test_a_full_disk_leaves_the_old_pair(protocol, predictor, tmp_path):
 
 def test_what_is_not_quite_a_result_is_named(protocol, predictor, tmp_path):
     p = protocol()
-    path = evaluate(predictor(p), p).save(tmp_path / "r.json")
+    path, cell = evaluate(predictor(p), p).save(tmp_path / "r.json"), {"mean": 1.0, "stderr": None}
     for keys, value, message in (
         (["rows"], [], "it has no rows"),
         (["rows"], [3], r"rows\[0\] is not a table"),
@@ -76,6 +76,23 @@ def test_what_is_not_quite_a_result_is_named(protocol, predictor, tmp_path):
         (["rows", 0, "frames_per_second"], None, "has no frames_per_second"),
         (["protocol", "hash"], 5, "protocol has no hash"),
         (["environment"], "cpu", "it has no environment"),
+        (["protocol", "recipe"], {}, "protocol.recipe has no kind"),
+        (["protocol", "data"], [], "protocol has no data"),
+        (["protocol", "metrics"], [3], "protocol.metrics is not a list, or an item is of another type"),
+        (["seconds"], None, "seconds is not a table"),
+        (["seconds", "data"], "long", "seconds has no data, or of another type"),
+        (["rows", 0, "clip_ids", 0], [], r"rows\[0\].clip_ids is not a list, or an item"),
+        (["rows", 0, "warnings"], 3, "warnings is not a list"),
+        (["rows", 0, "metrics", "psnr", "windows"], {}, "psnr has no windows"),
+        (["rows", 1, "metrics", "psnr", "windows"], {"1-3": cell}, "rows do not have psnr over the same windows"),
+        (["rows", 0, "metrics", "psnr", "better"], "more", "better = 'more', not one of higher, lower, one"),
+        (["rows", 0, "metrics", "psnr", "per_frame", 0], "x", "psnr.per_frame is not a list"),
+        (["rows", 0, "metrics", "psnr", "per_frame_stderr"], [1.0], "another count of frames or clips"),
+        (["rows", 0, "metrics", "psnr", "per_clip"], [1.0], "another count of frames or clips"),
+        (["rows", 0, "metrics", "psnr", "group_mean"], 1.0, "psnr has no group_std"),
+        (["rows", 0, "metrics", "psnr", "best_of"], {"samples": 2, "windows": {}}, "best_of has no mean"),
+        (["rows", 0, "metrics", "psnr", "revisit"], {"seen": {}}, "revisit has no difference"),
+        (["rows", 0, "codes"], {"usage": 0.5}, "codes has no perplexity"),
     ):
         data = part = json.loads(path.read_text())
         for key in keys[:-1]:
@@ -95,11 +112,13 @@ def test_bad_places_and_files(tmp_path):
     with pytest.raises(ValueError, match=r"must end in \.json"):
         require_writable(tmp_path / "result.txt")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="cannot be written"):
+    with pytest.raises(ValueError, match="cannot be written: what should be its folder is a file"):
         require_writable(tmp_path / "file" / "result.json")
     for name, text, message in (
         ("empty.json", "", "not JSON"),
         ("list.json", "[1]", "not a result"),
+        ("deep.json", "[" * 100_000, "not JSON"),
+        ("nan.json", '{"protocol": NaN}', "not JSON .*it holds NaN; what is undefined must be null"),
         ("other.json", '{"protocol": {}}', "not a result"),
         ("missing.json", None, "cannot be read: No such file"),
     ):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from videopred.evaluation import evaluate, table
+from videopred.evaluation.schema import check
 from videopred.metrics import DiversityConfig, FVDConfig, PSNRConfig, PSNROfMeanConfig
 from videopred.metrics.features import Network
 from videopred.metrics.frechet import frechet_distance
@@ -181,3 +182,5 @@ def test_more_diversity_is_not_better(protocol, predictor):
     part = text.split("**diversity")[1].split("\n\n**")[0]
     assert part.startswith(", neither more nor less is better") and "over best trivial" not in part
     assert "**" not in part.split("\n", 1)[1] and "diversity, less that of" not in text
+    for result in data:
+        check(result)  # as it is read from a file

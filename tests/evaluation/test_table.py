@@ -37,6 +37,17 @@ def test_screen(results):
     assert "note: good: 110 frame(s) at the cap of psnr" in text
 
 
+def test_a_mean_that_is_undefined_has_no_gain(results):
+    data = results[0]
+    window = next(iter(data["rows"][0]["metrics"]["psnr"]["windows"]))
+    data["rows"][1]["metrics"]["psnr"]["windows"][window]["mean"] = None
+    others = [row["metrics"]["psnr"]["windows"][window]["mean"] for row in data["rows"][2:]]
+    best = data["rows"][0]["metrics"]["psnr"]["windows"][window]["mean"] - max(others)
+    assert cells(table.render([data], "table"), "over best trivial")[0][3] == f"{best:+.2f}"
+    data["rows"][0]["metrics"]["psnr"]["windows"][window]["mean"] = None
+    assert cells(table.render([data], "table"), "over best trivial")[0][3] == "-"
+
+
 def test_models_share_the_trivial_rows(results):
     text = table.render(results, "table")
     assert [len(cells(text, name)) for name in ("good", "dim", "blank")] == [6, 6, 4]  # 4 metrics; models' costs, time

@@ -116,6 +116,21 @@ def test_more_clips_later(recipe, tmp_path):
     assert len(read(tmp_path / "tokens").build("train", 9)) == 4
 
 
+def test_fewer_clips_later_lose_nothing(recipe, tmp_path):
+    codec = trained(recipe)
+    encode(recipe, codec, tmp_path / "tokens")
+    done = encode(recipe, codec, tmp_path / "tokens", num_clips=1)
+    assert (done.clips, done.there) == (0, 2)
+    assert len(read(tmp_path / "tokens").build("train", 9)) == 4
+
+
+def test_longer_clips_later_are_made_and_shorter_ones_are_there(tmp_path):
+    recipe = MovingMNISTConfig(digit_size=7, image_size=16, train_clips=3, test_clips=2, name="digits")
+    for frames, made in (5, 5), (8, 5), (4, 0):
+        assert encode(recipe, trained(recipe), tmp_path / "tokens", frames=frames).clips == made
+    assert read(tmp_path / "tokens").build("test", 8).lengths.tolist() == [8, 8]
+
+
 def test_a_recipe_without_end_is_told_how_long(tmp_path):
     recipe = MovingMNISTConfig(digit_size=7, image_size=16, train_clips=3, test_clips=2, name="digits")
     codec = trained(recipe)
@@ -169,15 +184,19 @@ def test_damage_is_named(recipe, tmp_path):
     with pytest.raises(ValueError, match=r"00000.npy: token 16 in clip test/0/1.npz; the codec has codes 0..15"):
         encoded.build("test", 9)[1]
     encoded.build("test", 9)[0]  # another clip of that shard
+    np.save(path, tokens[:50])  # whole, but not all of it
+    with pytest.raises(ValueError, match=r"00000.npy: damaged or cut off"):
+        encoded.build("test", 9)[2]
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ValueError, match=r"00000.npy: damaged or cut off"):
         encoded.build("test", 9)[0]
     path.unlink()
     with pytest.raises(ValueError, match=r"00000.npy: missing; remove its .json, and encode again"):
         encoded.build("test", 9)[0]
-    path.with_suffix(".json").write_text("{")
-    with pytest.raises(ValueError, match=r"00000.json: damaged"):
-        encoded.build("test", 9)
+    for text in "{", "[]", '{"ids": []}':
+        path.with_suffix(".json").write_text(text)
+        with pytest.raises(ValueError, match=r"00000.json: damaged"):
+            encoded.build("test", 9)
     (root / "encoded.json").unlink()
     with pytest.raises(NoClips, match="videopred data encode"):
         encoded.build("test", 9)

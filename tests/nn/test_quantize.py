@@ -61,6 +61,16 @@ def test_the_first_settling_puts_every_code_on_a_vector_and_forward_changes_noth
     assert len(codebook.codes.unique(dim=0)) == 16
 
 
+@pytest.mark.parametrize("member", [Codebook, AveragedCodebook])
+def test_a_code_that_most_vectors_are_near_at_first_is_spread_too(member):
+    codebook, x = member(16, 3).double(), vectors() + 10
+    ids = torch.zeros(64, dtype=torch.int64)
+    assert codebook.settle(x, ids, generator()) == 16
+    assert codebook.settle(x, ids, generator()) == 0, "it has been used"
+    never = member(4, 3, restart_below=0).double()
+    assert never.settle(x, ids, generator()) == 0
+
+
 def test_running_means_are_those_of_their_vectors():
     codebook, x = AveragedCodebook(4, 3, decay=0.9, restart_below=0).double(), vectors()
     sizes, sums = torch.ones(4).double(), codebook.codes.clone()

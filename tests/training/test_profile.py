@@ -1,4 +1,4 @@
-"""Time by part: everything is in one row, in the right one, and training is what it was."""
+"""Updates by part: everything is in one row, in the right one, and training is what it was."""
 
 import json
 import time
@@ -7,18 +7,6 @@ import torch
 
 from videopred.training import loop, profile
 from videopred.training.learner import Learner
-
-
-def test_a_timeline_gives_each_moment_to_what_began_last(monkeypatch):
-    now = iter([0.0, 1.0, 3.0, 6.0, 10.0])
-    monkeypatch.setattr(profile.time, "perf_counter", lambda: next(now))
-    timeline = profile.Timeline(torch.device("cpu"))
-    timeline.begin("outer")
-    timeline.begin("inner")
-    timeline.end()
-    timeline.end()
-    assert timeline.spent == {"(other)": 1, "outer": 2 + 4, "inner": 3}
-    assert timeline.calls == {"outer": 1, "inner": 1}
 
 
 def updated(run, watch: bool):

@@ -117,11 +117,32 @@ def test_a_collapse_is_told_once_and_early(run, capsys):
     part = replace(run.predictor, codec=replace(CODEC, num_codes=400, restart_below=0.0), adversarial_weight=0.0)
     model = part.build(Format(1, 16, 16))
     for _ in range(450):
-        model.seen = [(torch.zeros(8, 4), torch.zeros(8, dtype=torch.int64))]
+        model.seen = [(torch.zeros(400, 4), torch.zeros(400, dtype=torch.int64))]
         model.settle(torch.Generator().manual_seed(0))
     told = capsys.readouterr().err
     assert told.count("the codebook is collapsing") == 1
     assert "of 400 codes" in told
+
+
+def test_few_vectors_an_update_are_no_collapse(run, capsys):
+    part = replace(run.predictor, codec=replace(CODEC, num_codes=4096, restart_below=0.0), adversarial_weight=0.0)
+    model = part.build(Format(1, 16, 16))
+    for step in range(450):
+        model.seen = [(torch.zeros(64, 4), torch.arange(64) + 64 * (step % 64))]  # all codes, evenly
+        model.settle(torch.Generator().manual_seed(0))
+    assert "collapsing" not in capsys.readouterr().err
+
+
+def test_frames_too_small_for_the_critic_or_the_network_are_refused_at_the_start(run):
+    for depth, side in (3, 23), (1, 5), (2, 11):
+        critic = PatchCritic(1, 4, depth)
+        assert critic(torch.zeros(1, 1, side + 1, side + 9)).numel()
+        with pytest.raises(ValueError, match=f"critic_depth = {depth}: needs frames of at least {side + 1} pixels"):
+            replace(run.predictor, critic_depth=depth).build(Format(1, side + 9, side))
+        with pytest.raises(RuntimeError):
+            critic(torch.zeros(1, 1, side, side))
+    with pytest.raises(ValueError, match="perceptual_net = 'alex': needs frames of at least 31 pixels"):
+        replace(run.predictor, perceptual_weight=1.0, perceptual_net="alex").build(Format(1, 30, 32))
 
 
 def test_without_the_networks_weights_it_says_so_once_and_goes_on(run, capsys, monkeypatch):

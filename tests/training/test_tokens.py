@@ -152,6 +152,32 @@ def test_samples_differ_and_are_the_same_again(preset, go, tmp_path):
     assert torch.allclose(roll(0, clip.id[::-1])[1], first[0], atol=1e-5)
 
 
+def test_a_trained_model_draws_as_it_is_told_to(preset):
+    """Other settings of drawing, the same weights; what cannot be set names what can."""
+    run, predictor = start(preset("teco"))
+    loaded = checkpoint.Loaded(predictor.eval(), run.recipe, "teco", 0, "", config.to_dict(run))
+    changed = checkpoint.resample(loaded, ["predictor.prior.revisions=0", "predictor.prior.temperature=1e-6"])
+    assert changed.predictor.prior.calls == 2 and changed.predictor.noise_shape() == (1 + 2 * 16,)
+    settings = changed.config["predictor"]["prior"]
+    assert (settings["revisions"], settings["temperature"], settings["draft_steps"]) == (0, 1e-6, 2)
+    assert loaded.config["predictor"]["prior"]["revisions"] == 1, "what was there stays"
+    clip = stack([run.recipe.build("test", 3)[0]])
+    state, calls = predictor.observe(clip), []
+    predictor.prior.blocks[0].register_forward_hook(lambda *_: calls.append(1))
+    codes = [predictor.predict(state, None, torch.zeros(1, 33))[1][0] for _ in range(2)]
+    assert len(calls) == 4 and torch.equal(*codes)
+    for text in "predictor.prior.depth=2", "predictor.temperature=1", "revisions=0":
+        with pytest.raises(ValueError, match=r"this model draws by predictor.prior.temperature, .*\.revisions"):
+            checkpoint.resample(loaded, [text])
+    with pytest.raises(ValueError, match="draft_steps = 0: must be at least 1"):
+        checkpoint.resample(loaded, ["predictor.prior.draft_steps=0"])
+    with pytest.raises(ValueError, match=r"predictor\.prior\.revisions = 'few'"):
+        checkpoint.resample(loaded, ["predictor.prior.revisions=few"])
+    token, of_tokens = start(preset("token"))
+    plain = checkpoint.Loaded(of_tokens, token.recipe, "token", 0, "", config.to_dict(token))
+    assert checkpoint.resample(plain, ["predictor.temperature=0.5"]).predictor.config.temperature == 0.5
+
+
 def test_tokens_are_as_good_as_their_frames(preset):
     """A clip of tokens gives the loss of the clip of frames that they were made of."""
     run, predictor = start(preset("token"))

@@ -1,5 +1,6 @@
 """Weight files: found, taken over, fetched in several tries from our own server, and refused if they are not right."""
 
+import errno
 import http.server
 import ssl
 import threading
@@ -173,11 +174,40 @@ def test_unknown_names_and_the_folder(capsys, home):
     assert capsys.readouterr().out.strip() == str(home / "weights")
 
 
-def test_an_empty_record_is_none(file, home):
-    """As a full disk leaves it: the file is looked at again, and its hash written down."""
+def test_an_empty_record_is_none(file, home, capsys):
+    """A full disk may have left one."""
     weights.add("i3d_pretrained_400", file)
     record = home / "weights" / "i3d_pretrained_400.pt.sha256"
-    text = record.read_text()
-    record.write_text("")
-    assert weights.recorded("i3d_pretrained_400") is None
-    assert weights.load("i3d_pretrained_400")[1] == text.split()[0] and record.read_text() == text
+    for content in (b"", b"\n"):
+        record.write_bytes(content)
+        assert cli.main(["weights", "list"]) == 0
+        assert "never loaded" in capsys.readouterr().out
+        assert weights.load("i3d_pretrained_400")[1] == weights.sha256(file) == weights.recorded("i3d_pretrained_400")
+    record.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="when first loaded"):
+        weights.load("i3d_pretrained_400")
+
+
+def test_a_zip_file_of_which_only_the_end_is_right_is_told(tmp_path, capsys):
+    path = tmp_path / "cut.pt"
+    torch.save({"logits.conv3d.weight": torch.zeros(2)}, path)
+    content = bytearray(path.read_bytes())
+    place = content.index(b"PK\x01\x02")
+    content[place : place + 4] = b"\0" * 4
+    path.write_bytes(content)
+    assert cli.main(["weights", "add", "i3d_pretrained_400", str(path)]) == 2
+    assert "it is nothing that torch can load as weights" in capsys.readouterr().err
+
+
+def test_a_copy_that_fails_leaves_what_was_downloaded_and_names_its_own_place(file, home, monkeypatch, capsys):
+    def full(source, target):
+        target.write_bytes(b"some")
+        raise OSError(errno.ENOSPC, "No space left on device", str(source))
+
+    (home / "weights").mkdir(parents=True)
+    part = home / "weights" / "i3d_pretrained_400.pt.part"
+    part.write_bytes(b"downloaded")
+    monkeypatch.setattr("shutil.copyfile", full)
+    assert cli.main(["weights", "add", "i3d_pretrained_400", str(file)]) == 3
+    assert f"{home}/weights/i3d_pretrained_400.pt: No space left" in capsys.readouterr().err
+    assert list(part.parent.iterdir()) == [part] and part.read_bytes() == b"downloaded"

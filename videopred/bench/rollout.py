@@ -23,7 +23,7 @@ from videopred import config
 from videopred.bench import horizon
 from videopred.bench.machine import resident_mib
 from videopred.bench.rounds import Row, compare, to_rows
-from videopred.bench.savings import savings
+from videopred.bench.savings import savings, unknown
 from videopred.clip import Clip, stack, to_uint8
 from videopred.data import Recipe
 from videopred.data.drawing import Layout
@@ -63,9 +63,9 @@ def measure(name: str, predictor, recipe: Recipe, early: int, late: int, rounds:
     clip = stack([recipe.build("test", CONTEXT)[0]])
     passing = Passing(predictor, (early, late))
     resident = roll_out(passing, clip, late)
-    noise = noise_for(predictor, 0, clip.id, 0, 0)  # type: ignore[arg-type]
+    action, noise = unknown(predictor), noise_for(predictor, 0, clip.id, 0, 0)  # type: ignore[arg-type]
     functions = {
-        f"step at frame {frame}": lambda state=state: predictor.predict(state, None, noise)
+        f"step at frame {frame}": lambda state=state: predictor.predict(state, action, noise)
         for frame, state in passing.states.items()
     }
     where = shape(name, recipe)
@@ -102,7 +102,8 @@ def roll_out(passing: Passing, clip: Clip, horizon: int) -> dict[int, float | No
     ids: tuple[str, ...] = clip.id  # type: ignore[assignment]
     with torch.no_grad():
         state = predictor.observe(clip)
-    frames = rollout(passing, state, noise=lambda i: noise_for(predictor, 0, ids, 0, i))
+    actions = None if (action := unknown(predictor)) is None else action[:, None].expand(1, horizon)
+    frames = rollout(passing, state, actions=actions, noise=lambda i: noise_for(predictor, 0, ids, 0, i))
     layout = Layout(predictor.format, ids, CONTEXT, horizon)
     resident = {}
     with (

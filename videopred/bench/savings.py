@@ -27,22 +27,28 @@ FPS = Fraction(20)
 Writer = Callable[[Path, Layout, Fraction], AbstractContextManager[Callable]]
 
 
+def unknown(predictor) -> torch.Tensor | None:
+    """For a model that needs actions one (1,) that says nothing; None for others."""
+    return torch.full((1,), -1) if predictor.format.num_actions > 1 else None
+
+
 @torch.no_grad()
 def savings(shape: str, predictor, clip: Clip, frames: int, rounds: int) -> Iterator[Row]:
     ids: tuple[str, ...] = clip.id  # type: ignore[assignment]
-    state, noise = predictor.observe(clip), noise_for(predictor, 0, ids, 0, 0)
+    state, action, noise = predictor.observe(clip), unknown(predictor), noise_for(predictor, 0, ids, 0, 0)
+    actions = None if action is None else action[:, None].expand(1, frames)
     recalls = [part for module in predictor.modules() for part in vars(module).values() if isinstance(part, Recall)]
 
     def anew() -> None:
         for recall in recalls:
             recall.forget()
-        predictor.predict(state, None, noise)
+        predictor.predict(state, action, noise)
 
-    steps = {"discretised once": lambda: predictor.predict(state, None, noise), "discretised anew": anew}
+    steps = {"discretised once": lambda: predictor.predict(state, action, noise), "discretised anew": anew}
     yield from to_rows(compare(steps, 10 * rounds, title="steps"), f"{shape}, step", "discretised once")
 
     def write(writer: Writer) -> None:
-        made = rollout(predictor, state, noise=lambda i: noise_for(predictor, 0, ids, 0, i))
+        made = rollout(predictor, state, actions=actions, noise=lambda i: noise_for(predictor, 0, ids, 0, i))
         layout = Layout(predictor.format, ids, 1, frames)
         with tempfile.TemporaryDirectory() as folder, writer(Path(folder) / "rollout.mp4", layout, FPS) as take:
             for frame in itertools.islice(made, frames):

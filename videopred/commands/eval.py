@@ -2,12 +2,13 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from videopred import config
-from videopred.commands import device
+from videopred.commands import device, sampling
 
 RESULTS = Path("eval") / "results"
 
@@ -35,6 +36,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--targets", type=Path, metavar="PATH", help="the true clips (.npz: `real`), in the same order")
     parser.add_argument("--clips", type=int, metavar="N", help="the first N clips in place of the protocol's number")
     parser.add_argument("--samples", type=int, metavar="S", help="rollouts per clip in place of the protocol's number")
+    sampling.add_option(parser)
     parser.add_argument("--batch-size", type=int, metavar="B", help="clips rolled out at a time (default 16)")
     parser.add_argument(
         "--workers",
@@ -65,14 +67,13 @@ def add(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from videopred.data.whole_file import require_writable
     from videopred.evaluation import report
     from videopred.evaluation.parts import Kept
     from videopred.evaluation.result import write
     from videopred.evaluation.table import render
 
     if args.report is not None:
-        require_writable(args.report)
+        report.require_writable(args.report)
     of_files = args.predictions is not None or args.targets is not None
     if (args.checkpoint is None) != of_files or (args.predictions is None) != (args.targets is None):
         raise config.ConfigError("give CHECKPOINT PROTOCOL, or --predictions PATH --targets PATH PROTOCOL")
@@ -90,26 +91,29 @@ def run(args: argparse.Namespace) -> int:
             raise
         finally:
             print(render([result.data], args.format))
-    if args.report is not None:
-        text = report.page([result.data], clips=clips)
-        write(args.report, lambda file: file.write(text.encode()))
     print(f"videopred: result in {out}, arrays in {out.with_suffix('.npz')}", file=sys.stderr)
+    if args.report is not None:
+        text = report.page([result.data], clips=clips())
+        write(args.report, lambda file: file.write(text.encode(errors="backslashreplace")))
     return 0
 
 
-def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, list]:
-    """The result, where it goes, and clips for the report. What waits beside it is held until `held` ends."""
+def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, Callable[[], list]]:
+    """The result, where it goes, and what makes clips for the report. What is kept is held until `held` ends."""
     from videopred import checkpoint
     from videopred.data.hold import hold
     from videopred.evaluation import Protocol, evaluate
+    from videopred.evaluation.parts import Kept
     from videopred.evaluation.result import require_writable
     from videopred.evaluation.shown import shown
 
     protocol = Protocol.load(args.protocol)
     loaded = checkpoint.load_either(args.checkpoint, device.device(args.device))
-    out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples)
+    loaded = checkpoint.resample(loaded, args.sampling)
+    out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples, args.sampling)
     require_writable(out)
     held.enter_context(hold(kept_beside(out), "is evaluating"))
+    held.callback(Kept(kept_beside(out)).tidy)
     result = evaluate(
         loaded.predictor,
         protocol,
@@ -122,35 +126,39 @@ def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, l
         workers=args.workers,
         keep=kept_beside(out),
     )
-    clips = (
-        shown({loaded.name: loaded.predictor}, protocol.shortened(args.clips, 1), result.data)
-        if args.report is not None
-        else []
-    )
-    return result, out, clips
+    models = {loaded.name: loaded.predictor}
+    return result, out, lambda: shown(models, protocol.shortened(args.clips, 1), result.data)
 
 
-def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, list]:
+def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, Callable[[], list]]:
     from videopred.data.hold import hold
     from videopred.evaluation import Protocol, evaluate_files
+    from videopred.evaluation.files import name_of
+    from videopred.evaluation.parts import Kept
     from videopred.evaluation.result import require_writable
 
-    if any(x is not None for x in (args.clips, args.samples, args.batch_size, args.save_clips)):
+    given = (args.clips, args.samples, args.batch_size, args.save_clips)
+    if args.sampling or any(x is not None for x in given):
         raise config.ConfigError(
-            "--clips, --samples, --batch-size and --save-clips are for a checkpoint; files are scored as they are"
+            "--clips, --samples, --sampling, --batch-size and --save-clips are for a checkpoint; files are scored as "
+            "they are"
         )
     protocol = Protocol.load(args.protocol)
-    out = args.out or default_out(args.predictions.stem, protocol.name, None, None)
+    out = args.out or default_out(name_of(args.predictions), protocol.name, None, None)
     require_writable(out)
     where = device.device(args.device)
     held.enter_context(hold(kept_beside(out), "is evaluating"))
+    held.callback(Kept(kept_beside(out)).tidy)
     options = {"progress": True, "device": where, "workers": args.workers, "keep": kept_beside(out)}
-    return evaluate_files(args.predictions, args.targets, protocol, **options), out, []
+    return evaluate_files(args.predictions, args.targets, protocol, **options), out, list
 
 
-def default_out(checkpoint: str, protocol: str, clips: int | None, samples: int | None) -> Path:
+def default_out(
+    checkpoint: str, protocol: str, clips: int | None, samples: int | None, sampling: Sequence[str] = ()
+) -> Path:
     """Where a result goes if nobody says: named after what was evaluated, below the current folder."""
     changed = [f"-{word}{number}" for word, number in (("clips", clips), ("samples", samples)) if number is not None]
+    changed += [f"-{text.partition('=')[0].rpartition('.')[2]}{text.partition('=')[2]}" for text in sampling]
     return RESULTS / f"{checkpoint}-{protocol}{''.join(changed)}.json"
 
 

@@ -3,14 +3,16 @@
 import argparse
 import dataclasses
 import sys
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from videopred.commands import action_list, device
+from videopred.commands import action_list, device, sampling
 
 CONTEXT, HORIZON, FPS = 16, 200, Fraction(20)  # where neither the command line nor the checkpoint or file says
 LEAST = {"index": 0, "count": 1, "context": 1, "horizon": 1, "samples": 1, "seed": 0, "scale": 1}
+WARMUP = 2  # frames that --profile leaves out, for the first ones are slower
 TRUTH_BYTES = 2**29  # of true frames that are held: truth without an end is shown for so long
 
 
@@ -43,8 +45,14 @@ def add(subparsers: Any) -> None:
     )
     option("--samples", type=int, default=1, metavar="S", help="rollouts per clip, of a stochastic model (default 1)")
     option("--seed", type=int, default=0, metavar="S", help="of the samples (default 0)")
+    sampling.add_option(parser)
     option("--scale", type=int, metavar="K", help="draws pixels as squares of K (default: as suits the clips)")
     option("--fps", metavar="F", help=f"frames per second of a video (default: the clip's, or {FPS})")
+    option(
+        "--profile",
+        action="store_true",
+        help="also print where the time of a frame goes, of all clips and samples together, part by part",
+    )
     device.add_option(parser)
 
 
@@ -53,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from videopred import checkpoint
     from videopred.data.drawing import Layout
     from videopred.data.writer import require_writable, rollout_writer
+    from videopred.predictors.timeline import Timeline
 
     for name, least in LEAST.items():
         if getattr(args, name) is not None and getattr(args, name) < least:
@@ -62,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--out {args.out}: is the clip itself; give another name, so that it is not replaced")
     fps = None if args.fps is None else _fps(args.fps, args.out.suffix)
     place = device.device(args.device)
-    loaded = checkpoint.load(args.checkpoint, place)
+    loaded = checkpoint.resample(checkpoint.load(args.checkpoint, place), args.sampling)
     predictor: Any = loaded.predictor
     if args.samples > 1 and predictor.noise_shape() is None:
         raise ValueError(f"--samples {args.samples}: this model is deterministic, all would be the same; ask for 1")
@@ -80,18 +89,28 @@ def run(args: argparse.Namespace) -> int:
     words = _words(actions, names)
     layout = Layout(predictor.format, clip.id, context, horizon, args.samples, args.scale, words)
     fps = fps or getattr(dataset, "fps", None) or FPS
+    timeline = Timeline(place) if args.profile else None
     with rollout_writer(args.out, layout, fps, None if actions is None else actions.numpy()) as write:
-        _roll_out(predictor, clip, actions, layout, args.seed, place, write)
+        _roll_out(predictor, clip, actions, layout, args.seed, place, write, timeline)
+    if timeline is not None:
+        print(*timeline.table("frame, by part", horizon - _unwatched(horizon)), sep="\n")
     print(args.out)
     return 0
 
 
-def _roll_out(predictor: Any, clip: Any, actions: Any, layout: Any, seed: int, place: Any, write: Any) -> None:
-    """Writes the context and then what is predicted, frame by frame."""
+def _unwatched(horizon: int) -> int:
+    return min(WARMUP, horizon - 1)
+
+
+def _roll_out(
+    predictor: Any, clip: Any, actions: Any, layout: Any, seed: int, place: Any, write: Any, timeline: Any = None
+) -> None:
+    """Writes the context and then what is predicted, frame by frame; `timeline` is told what takes how long."""
     import torch
     from tqdm import tqdm
 
     from videopred.clip import Clip, to_uint8
+    from videopred.predictors.timeline import by_part
     from videopred.rollout import noise_for, rollout
 
     truth, context, ahead = clip.frames.numpy(), layout.context, None
@@ -100,19 +119,26 @@ def _roll_out(predictor: Any, clip: Any, actions: Any, layout: Any, seed: int, p
         actions, ahead = actions[:, :context], actions[:, context:]
     with torch.no_grad():
         state = predictor.observe(Clip(frames=clip.frames[:, :context].to(place), actions=actions, id=clip.id))
+    draw = noise_for
+    if timeline is not None:
+        draw, write = timeline.within("noise", draw), timeline.within("writing", write)
     samples = [
-        rollout(predictor, state, actions=ahead, noise=lambda i, s=s: noise_for(predictor, seed, layout.clips, s, i))
+        rollout(predictor, state, actions=ahead, record=timeline is None,
+                noise=lambda i, s=s: draw(predictor, seed, layout.clips, s, i))
         for s in range(layout.samples)
-    ]
+    ]  # fmt: skip
     for t in range(context):
         write(truth[:, t], truth[:, t, None].repeat(layout.samples, 1))
     broken: dict[str, int] = {}  # clip: its first frame that is not finite
-    for t in tqdm(range(layout.horizon), desc="rollout", unit=" frames", disable=None):
-        frames = torch.stack([next(sample) for sample in samples], 1).cpu()  # (n, samples, c, h, w)
-        for i in (~frames.isfinite().flatten(1).all(1)).nonzero().flatten().tolist():
-            broken.setdefault(layout.clips[i], t + 1)
-        real = truth[:, context + t] if context + t < truth.shape[1] else None
-        write(real, to_uint8(frames.nan_to_num(nan=-1)).numpy())
+    with nullcontext() if timeline is None else by_part(predictor, timeline):
+        for t in tqdm(range(layout.horizon), desc="rollout", unit=" frames", disable=None):
+            if timeline is not None and t == _unwatched(layout.horizon):
+                timeline.reset()
+            frames = torch.stack([next(sample) for sample in samples], 1).cpu()  # (n, samples, c, h, w)
+            for i in (~frames.isfinite().flatten(1).all(1)).nonzero().flatten().tolist():
+                broken.setdefault(layout.clips[i], t + 1)
+            real = truth[:, context + t] if context + t < truth.shape[1] else None
+            write(real, to_uint8(frames.nan_to_num(nan=-1)).numpy())
     for name, frame in broken.items():
         print(f"videopred: clip {name}: not finite from predicted frame {frame} on; drawn black", file=sys.stderr)
 

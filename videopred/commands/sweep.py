@@ -47,7 +47,7 @@ def work(ablation: Any, place: Any) -> Any:
     from videopred.sweep import Failed, Work
     from videopred.training import RunConfig
     from videopred.training.loop import Diverged, train
-    from videopred.training.timing import seconds_per_step
+    from videopred.training.timing import costs
 
     protocol = Protocol.load(ablation.protocol).shortened(ablation.clips or None, None)
 
@@ -68,7 +68,7 @@ def work(ablation: Any, place: Any) -> Any:
     return Work(
         load=lambda overrides: config.load(RunConfig, "presets", ablation.base, overrides),
         parameters=parameters,
-        seconds_per_step=lambda presets: seconds_per_step(presets, place),
+        costs=lambda presets: costs(presets, place),
         train=trained,
         evaluate=scored,
         protocol=protocol.to_dict(),

@@ -37,18 +37,18 @@ def add(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from videopred.data.whole_file import require_writable
     from videopred.evaluation import report
     from videopred.evaluation.result import read, write
     from videopred.evaluation.table import render
 
+    if args.report is not None:
+        report.require_writable(args.report)
     results, names = [read(path) for path in args.results], labels(args.results)
     options = {"across_protocols": args.across_protocols, "against": args.against}
     print(render(results, args.format, names, **options))
     if args.report is not None:
-        require_writable(args.report)
         text = report.page(results, names, _clips(results), **options)
-        write(args.report, lambda file: file.write(text.encode()))
+        write(args.report, lambda file: file.write(text.encode(errors="backslashreplace")))
     return 0
 
 

@@ -106,7 +106,7 @@ class Encoded:
         shard, first, _ = (int(number) for number in self.places[index])
         part = slice(first + start, first + start + (frames or self.frames))
         path = self.folder / f"{shard:05}.npy"
-        tokens = _mapped(path)[part].astype(np.int64)
+        tokens = _part(path, part).astype(np.int64)
         if tokens.max() >= self.config.num_codes:
             raise ValueError(
                 f"{path}: token {tokens.max()} in clip {self.ids[index]}; the codec has codes 0.."
@@ -114,7 +114,7 @@ class Encoded:
             )
         actions = None
         if self.config.actions:
-            actions = torch.from_numpy(_mapped(path.with_suffix(".actions.npy"))[part].astype(np.int64))
+            actions = torch.from_numpy(_part(path.with_suffix(".actions.npy"), part).astype(np.int64))
         return Clip(tokens=torch.from_numpy(tokens), actions=actions, id=str(self.ids[index]), start=start)
 
     def _require_own_codec(self) -> None:
@@ -124,7 +124,7 @@ class Encoded:
                 f"root = {self.config.root!r}: no {MANIFEST} there. `videopred data encode RECIPE CODEC` makes one "
                 "(datasets/README.md says which), or name another folder as `root`"
             )
-        codec = read(manifest)["codec"]
+        codec = read(manifest, "codec")["codec"]
         if codec["hash"] != self.config.codec:
             raise ValueError(
                 f"{manifest.parent}: holds tokens of codec {codec['name']} with hash {codec['hash'][:12]}, the recipe "
@@ -135,16 +135,16 @@ class Encoded:
 def shards(folder: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number and contents ("ids", "lengths") of each whole shard of a split. Raises ValueError if one is damaged."""
     for path in sorted(folder.glob("[0-9]*.json")):
-        yield int(path.stem), read(path)
+        yield int(path.stem), read(path, "ids", "lengths")
 
 
-def read(path: Path) -> dict[str, Any]:
-    """A JSON object. Raises ValueError that names the file if it is damaged."""
+def read(path: Path, *keys: str) -> dict[str, Any]:
+    """A JSON object with these keys. Raises ValueError that names the file if it is damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: damaged; remove it, and encode again") from error
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or set(keys) - set(found):
         raise ValueError(f"{path}: damaged; remove it, and encode again")
     return found
 
@@ -153,10 +153,13 @@ def _starts(lengths: list[int]) -> np.ndarray:
     return np.cumsum([0, *lengths[:-1]])
 
 
-def _mapped(path: Path) -> np.ndarray:
+def _part(path: Path, part: slice) -> np.ndarray:
     """Opened for each clip: a map of each shard would be copied into every reading process."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        found = np.load(path, mmap_mode="r", allow_pickle=False)[part]
+        if len(found) < part.stop - part.start:
+            raise EOFError
+        return found
     except FileNotFoundError as error:
         raise ValueError(f"{path}: missing; remove its .json, and encode again") from error
     except (ValueError, EOFError) as error:

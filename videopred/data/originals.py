@@ -20,4 +20,4 @@ def frames_of(recipe: Recipe) -> Recipe:
             f"recipe {recipe.name!r} holds tokens, and {manifest}, which names the recipe of their frames, is missing; "
             f"give a recipe of frames"
         )
-    return config.from_dict(Recipe, read(manifest)["recipe"], "recipe")
+    return config.from_dict(Recipe, read(manifest, "recipe")["recipe"], "recipe")

@@ -57,5 +57,7 @@ def require_writable(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ValueError(f"{path}: cannot be written: what should be its folder is a file") from error
     except OSError as error:
         raise ValueError(f"{path}: cannot be written: {error.strerror}") from error

@@ -21,7 +21,7 @@ from videopred.config import at_least
 from videopred.nn.conv import Conv, activate
 from videopred.nn.fft import causal_convolution
 from videopred.nn.norm import at_least_float32
-from videopred.nn.ssm import block_size, discretise, hippo_eigen, multiply, random_log_step
+from videopred.nn.ssm import block_size, check_step_range, discretise, hippo_eigen, multiply, random_log_step
 
 SLOWEST = 1e-4  # of the rates of decay
 
@@ -39,9 +39,7 @@ class ConvS4Config:
     def __post_init__(self):
         at_least(self, num_states=2)
         block_size(self.num_states)
-        low, high = self.step_range
-        if not 0 < low <= high:
-            raise ValueError(f"step_range = {list(self.step_range)}: must be two positive numbers, the lower one first")
+        check_step_range(self.step_range)
 
     def build(self, width: int) -> "ConvS4":
         return ConvS4(width, self)

@@ -19,7 +19,15 @@ from videopred.config import at_least
 from videopred.nn.conv import Conv, same_conv, variance_scaling_
 from videopred.nn.recall import Recall
 from videopred.nn.scan import scan
-from videopred.nn.ssm import block_size, discretise, hippo_eigen, multiply, random_eigen, random_log_step
+from videopred.nn.ssm import (
+    block_size,
+    check_step_range,
+    discretise,
+    hippo_eigen,
+    multiply,
+    random_eigen,
+    random_log_step,
+)
 
 State = Tensor
 
@@ -44,11 +52,7 @@ class ConvS5Config:
     def __post_init__(self):
         at_least(self, num_states=2, num_blocks=1, b_kernel_size=1, c_kernel_size=1, feedthrough=0)
         block_size(self.num_states, self.num_blocks)
-        low, high = self.step_range
-        if not 0 < low <= high <= 1e6:
-            raise ValueError(
-                f"step_range = {list(self.step_range)}: must be two positive numbers up to 1e6, the lower one first"
-            )
+        check_step_range(self.step_range)
 
     def build(self, width: int) -> "ConvS5":
         return ConvS5(width, self)

@@ -67,7 +67,8 @@ class Gated(nn.Module):
         self.log_decay = nn.Parameter((-SLOWEST - start.lambda_re.data).log())
         self.lambda_im, self.b, self.c = start.lambda_im, start.b, start.c
         self.step = Conv(width, len(start.log_step), 1)
-        self.step.bias = nn.Parameter(start.log_step.data.exp().expm1().log())  # softplus takes it back
+        steps = start.log_step.data.exp()
+        self.step.bias = nn.Parameter(steps + (-steps).expm1().neg().log())  # softplus takes it back
 
     def no_decay(self) -> list[nn.Parameter]:
         return [self.log_decay, self.lambda_im, self.b, self.c, *self.step.parameters()]

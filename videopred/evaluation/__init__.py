@@ -10,7 +10,7 @@ reconstruction.py  a tokenizer in a predictor's place: frames from their own tok
 rows.py      rows of a result: what is predicted for a batch, and what is kept of it
 parts.py     what one batch adds, as it waits on disk; collect.py: all parts, by one process or several
 cost.py      parameters, FLOPs and time of a predictor; timing.py: where an evaluation's time goes
-result.py    the JSON object, the .npz beside it, written whole or not at all
+result.py    the JSON object, the .npz beside it, written whole or not at all; schema.py: what is read of it
 blocks.py    results that share a table; sections.py: its parts; bootstrap.py: differences; cells.py: numbers
 table.py     results -> text, markdown, LaTeX or CSV
 sweep_table.py  the result of a sweep -> text or markdown

@@ -22,8 +22,10 @@ def parameters(predictor: nn.Module) -> int:
 def flops_per_frame(predictor, state, action: Tensor | None, noise: Tensor | None, num_clips: int) -> int:
     """FLOPs of one `predict` for one clip: convolutions, matrix products, Fourier transforms, 2 per multiply-add.
 
-    The state is left as it is. Element-wise work and the scan are not counted (below 0.1 % of the paper's models).
+    The state is left as it is. What follows from the weights alone is made once for a whole rollout (`nn/recall.py`)
+    and is not counted, nor is element-wise work, the scan among it.
     """
+    predictor.predict(state, action, noise)  # after which what is made once is there
     with counting() as counter:
         predictor.predict(state, action, noise)
     return counter.get_total_flops() // (num_clips * getattr(predictor, "block", 1))
@@ -31,6 +33,7 @@ def flops_per_frame(predictor, state, action: Tensor | None, noise: Tensor | Non
 
 def flops_by_part(predictor, state, action: Tensor | None, noise: Tensor | None) -> Counter[str]:
     """The same by part of the predictor, for one clip; `(other)` is what no part does."""
+    predictor.predict(state, action, noise)
     with (
         counting() as counter,
         spending(predictor, counter.get_total_flops) as spent,

@@ -6,6 +6,7 @@ true frames in the result (`data`) does: two results share a table only if they 
 """
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from videopred.evaluation.collect import collect, joined
 from videopred.evaluation.parts import Part, digest
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.result import Result
-from videopred.evaluation.rows import FREE, Row, TrivialRow, own_name
+from videopred.evaluation.rows import FREE, Row, TrivialRow, apart
 from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
 
@@ -62,19 +63,18 @@ def evaluate_files(
     workers, keep : as for `evaluate`
 
     Raises ValueError, naming the clip, unless both have as many clips of equal size that are long enough, in uint8 or
-    in [0, 1], and, where both name their clips, the same ones. Clips that are not finite are left out.
+    in [0, 1], and what files say of their clips (ids, samples, context) fits. Clips that are not finite are left out.
     """
     protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
     if protocol.revisit is not None:
         raise ValueError("`revisit` needs the poses of a recipe, which files do not have; give a protocol without it")
-    job = Files(Path(predictions), Path(targets), protocol, name or Path(predictions).stem, torch.device(device))
+    name = apart(name or name_of(Path(predictions)))
+    job = Files(Path(predictions), Path(targets), protocol, name, torch.device(device))
     parts = collect(job, None if keep is None else Path(keep), workers, progress)
     rows = [row for row in job.rows(Stopwatch(job.device)) if any(row.name in part.rows for part in parts)]
     checkpoint = {"name": job.name, "predictions": str(predictions), "targets": str(targets)}
     environment = result.environment(job.device) | {"processes": workers}
     found = joined(rows, parts, protocol, checkpoint, environment)
-    if sum(len(part.digests) for part in parts) < len(rows[0].tally.clip_ids):  # `data` would not tell the clips
-        raise ValueError(f"{predictions}: the first sample (0) of a clip is missing; give all samples of all clips")
     own, table = found.data["rows"][0], found.data["protocol"]
     own["warnings"] = job.warnings
     clips = {"num_clips": len(rows[0].tally.clip_ids), "samples": own["samples"], "first_clip": 0, "clips": ()}
@@ -104,7 +104,7 @@ class Files:
 
     def rows(self, watch: Stopwatch) -> list[Row]:
         names = [name for name in TRIVIAL if name != "mean-image"]  # that one needs the recipe's training clips
-        own = FileRow(own_name(self.name), self.protocol, "model", watch)
+        own = FileRow(self.name, self.protocol, "model", watch)
         return [own, *(TrivialRow(name, self.protocol, watch) for name in names)]
 
     def frames(self, number: int) -> int:
@@ -157,12 +157,10 @@ def scored(frames: Tensor, protocol: Protocol) -> Tensor:
 
 def _pair(fake: Stored, real: Stored, protocol: Protocol) -> tuple[Tensor, Tensor, bool]:
     """Predicted frames (horizon, h, w, c), true ones in uint8, whether these begin with the context."""
-    if fake.named and real.named and fake.id != real.id:
-        raise ValueError(
-            f"clip {fake.id} of predictions meets clip {real.id} of targets; both must be in the same order"
-        )
     _require_values(fake, "predictions")
     _require_values(real, "targets")
+    if fake.named and real.named and fake.id != real.id:
+        raise ValueError(f"predictions say clip {fake.id} where targets say clip {real.id}; must be in the same order")
     if not np.isfinite(real.frames).all():
         raise ValueError(f"clip {real.id}: a value of targets is not finite")
     if fake.frames.shape[1:] != real.frames.shape[1:]:
@@ -178,8 +176,18 @@ def _pair(fake: Stored, real: Stored, protocol: Protocol) -> tuple[Tensor, Tenso
         )
     truth = scored(torch.from_numpy(real.frames), protocol)[:wanted]
     skip = len(fake.frames) > protocol.horizon
+    if skip and fake.context not in (None, protocol.context):
+        raise ValueError(
+            f"clip {fake.id}: was predicted after {fake.context} frames, as its file says (`context`); protocol "
+            f"{protocol.name!r} has context {protocol.context}"
+        )
     predicted = torch.from_numpy(fake.frames)[protocol.context * skip :][: protocol.horizon]
     return predicted, truth, whole
+
+
+def name_of(predictions: Path) -> str:
+    """What predictions are called: after their file or folder, also if the path is `.` or `..`."""
+    return Path(os.path.abspath(predictions)).stem or "files"
 
 
 def _require_values(clip: Stored, what: str) -> None:

@@ -6,8 +6,6 @@ same whoever computes it and when, so that the result is the same to the last bi
 
 import hashlib
 import json
-import zipfile
-import zlib
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -22,7 +20,7 @@ from videopred.data.hold import LOCK
 from videopred.data.whole_file import WholeFile
 from videopred.metrics import Numbers
 
-DAMAGE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (OSError, ValueError, RecursionError)  # of a file of JSON
 
 
 @dataclass
@@ -88,8 +86,8 @@ class Part:
 
     @classmethod
     def load(cls, path: Path) -> "Part":
-        """Raises one of DAMAGE if it is not there or not whole."""
-        with np.load(path, allow_pickle=False) as file:
+        """Raises whatever the bytes make numpy, zipfile and json raise if it is not there or not whole."""
+        with open(path, "rb") as content, np.load(content, allow_pickle=False) as file:
             facts = json.loads(file["facts"].tobytes())
             rows = {}
             for name, row in facts["rows"].items():
@@ -122,7 +120,7 @@ class Kept:
             differing = config.difference(json.loads(path.read_text()), key)
         except FileNotFoundError:
             differing = []
-        except DAMAGE:
+        except UNREADABLE:
             differing = ["key.json is damaged"]
         if differing or not path.is_file():
             self.drop()
@@ -135,7 +133,7 @@ class Kept:
         """Whether something is kept, of the evaluation `key`."""
         try:
             return json.loads((self.folder / "key.json").read_text()) == json.loads(json.dumps(key))
-        except DAMAGE:
+        except UNREADABLE:
             return False
 
     def save(self, number: int, part: Part) -> None:
@@ -145,7 +143,7 @@ class Kept:
         """The part, or None if there is none that can be read."""
         try:
             return Part.load(self._path(number))
-        except DAMAGE:
+        except Exception:
             return None
 
     def drop(self) -> None:
@@ -154,6 +152,11 @@ class Kept:
             path.unlink(missing_ok=True)
         if self.folder.is_dir() and not any(self.folder.iterdir()):
             self.folder.rmdir()
+
+    def tidy(self) -> None:
+        """`end` where nothing is kept: a mistake in the command leaves no folder."""
+        if self.folder.is_dir() and {path.name for path in self.folder.iterdir()} <= {LOCK}:
+            self.end()
 
     def end(self) -> None:
         """`drop`, and with it the lock of the process that held the folder."""

@@ -125,9 +125,10 @@ class Protocol:
     def dataset(self):
         """The data set of the split, its clips context + horizon long. Raises ValueError if it has too few clips."""
         dataset = self.recipe.build(self.split, self.frames)
-        if max(self.indices) >= len(dataset):
+        last = max(self.clips[: self.num_clips], default=self.first_clip + self.num_clips - 1)
+        if last >= len(dataset):
             raise ValueError(
-                f"protocol {self.name!r} takes clip {max(self.indices)} of recipe {self.recipe.name!r}, "
+                f"protocol {self.name!r} takes clip {last} of recipe {self.recipe.name!r}, "
                 f"whose {self.split} split has clips 0..{len(dataset) - 1}; ask for fewer with --clips"
             )
         return dataset

@@ -11,11 +11,13 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from videopred.data import whole_file
 from videopred.evaluation.blocks import Block, blocks
 from videopred.evaluation.cells import Best, Table
 from videopred.evaluation.curves import curves
@@ -77,6 +79,13 @@ def page(results: Sequence[dict[str, Any]], labels: Sequence[str] = (), clips: S
     parts.append("<h2>Protocol and environment</h2>")
     parts += [_facts(result) for result in results]
     return "\n".join([*parts, "</body></html>\n"])
+
+
+def require_writable(path: Path) -> None:
+    """Raises ValueError unless a page can be written to `path`, whose name says so: no result is written over."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{path}: a report's name must end in .html")
+    whole_file.require_writable(path)
 
 
 def _summary(block: Block) -> str:

@@ -17,26 +17,9 @@ import torch
 from videopred import __version__
 from videopred.data import whole_file
 from videopred.data.whole_file import WholeFile
+from videopred.evaluation import schema
 from videopred.evaluation.protocol import Protocol
 from videopred.metrics import Metric, Score, SetScore
-
-# What is read of a result's parts by those who make tables of it, and its type.
-NUMBER = int | float | None
-PROTOCOL = {"name": str, "hash": str, "recipe": dict, "split": str, "quantise": str}
-PROTOCOL |= dict.fromkeys(("num_clips", "context", "horizon", "samples"), int)
-ROW = {
-    "name": str,
-    "clips": int,
-    "samples": int,
-    "metrics": dict,
-    "clip_ids": list,
-    "failed_clips": dict,
-    "parameters": int,
-}
-ROW |= dict.fromkeys(("flops_per_frame", "step_ms", "frames_per_second"), NUMBER)
-COST = {"flops_per_frame": int | float, "frames_per_second": int | float, "batch_size": int}  # of what was timed
-CELL = {"mean": NUMBER, "stderr": NUMBER}
-METRIC = CELL | {"windows": dict, "better": str, "unit": str, "per_frame": list}
 
 
 @dataclass(frozen=True)
@@ -61,42 +44,20 @@ class Result:
 def read(path: str | Path) -> dict[str, Any]:
     """The JSON object of a result file, with all that tables need. Raises ValueError if the file is not one."""
     try:
-        data = json.loads(Path(path).read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_not_a_number)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON ({error}); give a file that `videopred eval` wrote") from error
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        _check(data)
+        schema.check(data)
     except ValueError as error:
         raise ValueError(f"{path}: not a result ({error}); give a file that `videopred eval` wrote") from error
     return data
 
 
-def _check(data: Any) -> None:
-    _require(data, {"protocol": dict, "checkpoint": dict, "environment": dict, "rows": list}, "it")
-    _require(data["environment"], {"device": str}, "environment")
-    _require(data["protocol"], PROTOCOL, "protocol")
-    if not data["rows"]:
-        raise ValueError("it has no rows")
-    for i, row in enumerate(data["rows"]):
-        _require(row, ROW, f"rows[{i}]")
-        _require(row, COST if row["step_ms"] is not None else {}, f"rows[{i}]")
-        _require(row["metrics"], dict.fromkeys(data["rows"][0]["metrics"], dict), f"rows[{i}].metrics")
-        for metric, numbers in row["metrics"].items():
-            where = f"rows[{i}].metrics.{metric}"
-            _require(numbers, METRIC if "windows" in numbers else CELL, where)
-            for window, cell in numbers.get("windows", {}).items():
-                _require(cell, CELL, f"{where}.windows.{window}")
-
-
-def _require(table: Any, kinds: dict[str, Any], where: str) -> None:
-    """Raises ValueError unless `table` is one that has these keys, each with a value of its kind."""
-    if not isinstance(table, dict):
-        raise ValueError(f"{where} is not a table")
-    for key, kind in kinds.items():
-        if key not in table or not isinstance(table[key], kind):
-            raise ValueError(f"{where} has no {key}, or of another type")
+def _not_a_number(word: str) -> Any:
+    raise ValueError(f"it holds {word}; what is undefined must be null")
 
 
 def require_writable(path: Path) -> None:

@@ -142,8 +142,9 @@ class TrivialRow(Row):
         return super().entry() | FREE
 
 
-def own_name(name: str) -> str:
-    """What the row of a model is called: never as a trivial one is, for rows and arrays are found by name."""
+def apart(name: str) -> str:
+    """The name of a model's row, which is never a trivial one's: rows and arrays are found by name. It is text."""
+    name = name.encode(errors="backslashreplace").decode()  # names of files need not be
     return f"{name} (model)" if name in TRIVIAL else name
 
 

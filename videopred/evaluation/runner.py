@@ -28,7 +28,7 @@ from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.reconstruction import row_of
 from videopred.evaluation.result import Result
 from videopred.evaluation.revisit import Visits
-from videopred.evaluation.rows import ModelRow, Row, TrivialRow, is_random, own_name
+from videopred.evaluation.rows import ModelRow, Row, TrivialRow, apart, is_random
 from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
 
@@ -119,7 +119,7 @@ class Rollouts:
 
     def rows(self, watch: Stopwatch) -> list[Row]:
         """The model, the model misled if that tells something, the trivial predictions."""
-        name = own_name(self.checkpoint.get("name") or "model")
+        name = apart(self.checkpoint.get("name") or "model")
         rows: list[Row] = [row_of(self.predictor, self.protocol, name, watch)]
         if self.misled:
             title = f"{name} (shuffled actions)"

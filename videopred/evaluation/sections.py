@@ -91,8 +91,7 @@ def _cell(entry: dict[str, Any], window: str) -> tuple[float | None, float | Non
 
 def _settings(block: Block, metric: str) -> str:
     """The conventions that a number is of, from the protocol, whose metrics are in the order of a row's."""
-    place = list(block.rows[0]["metrics"]).index(metric)
-    settings = block.protocol.get("metrics", [{}] * (place + 1))[place]
+    settings = dict(zip(block.rows[0]["metrics"], block.protocol.get("metrics", []), strict=False)).get(metric, {})
     told = [f"{key} {value}" for key, value in settings.items() if key != "kind" and (key, value) != ("frames", 0)]
     return f" ({', '.join(told)})" if told else ""
 

@@ -66,7 +66,7 @@ def encode(
             with tqdm(total=len(lengths), unit="clip", desc=split, disable=None) as bar:
                 for number, start in enumerate(range(0, len(lengths), SHARD)):
                     wanted = range(start, min(start + SHARD, len(lengths)))
-                    if _has(folder / split, number, len(wanted)):
+                    if _has(folder / split, number, lengths[start : start + SHARD]):
                         there += len(wanted)
                         bar.update(len(wanted))
                     else:
@@ -90,7 +90,7 @@ def _claim(folder: Path, recipe: Any, trained: Trained) -> None:
     wanted = {"codec": codec, "recipe": config.to_dict(recipe)}
     path = folder / MANIFEST
     if path.exists():
-        old = read(path)
+        old = read(path, "codec", "recipe")
         if changed := config.difference({"hash": old["codec"]["hash"], "recipe": old["recipe"]},
                                         {"hash": trained.hash, "recipe": wanted["recipe"]}):  # fmt: skip
             raise config.ConfigError(f"{folder} holds other tokens: {'; '.join(changed)}. Give another --out")
@@ -113,9 +113,11 @@ def _lengths(dataset: Any, recipe: Any, frames: int | None) -> list[int]:
     return [length] * len(dataset)
 
 
-def _has(folder: Path, number: int, clips: int) -> bool:
+def _has(folder: Path, number: int, lengths: list[int]) -> bool:
+    """Whether a shard holds clips of these lengths, or more of them, or longer ones."""
     path = folder / f"{number:05}.json"
-    return path.exists() and len(read(path)["ids"]) == clips
+    there = read(path, "lengths")["lengths"] if path.exists() else []
+    return len(there) >= len(lengths) and all(has >= wanted for has, wanted in zip(there, lengths))
 
 
 def _shard(

@@ -67,9 +67,10 @@ class Codebook(nn.Module):
         """Counts the use of codes by vectors (..., width), restarts dead ones on some of these; returns how many."""
         x, ids = at_least_float32(x).flatten(0, -2), ids.flatten()
         counts = torch.bincount(ids, minlength=len(self.codes)).to(self.used)
+        new = self.used == 0  # all at first, even those that most vectors happen to be near
         self.used.lerp_(counts * (len(self.codes) / len(ids)), 1 - MEMORY)
         self.absorb(x, ids, counts)
-        dead = (self.used < self.restart_below).nonzero().flatten()
+        dead = (self.used.masked_fill(new, 0) < self.restart_below).nonzero().flatten()
         chosen = torch.randperm(len(x), generator=generator)[: len(dead)].to(x.device)
         dead = dead[: len(chosen)]  # all, unless there are fewer vectors
         self.put(dead, x[chosen].to(self.codes), len(x) / len(self.codes))
@@ -85,7 +86,7 @@ class Codebook(nn.Module):
 
 
 class AveragedCodebook(Codebook):
-    """A `Codebook` whose codes are running means with memory `decay`, of at least about one vector each.
+    """A `Codebook` whose codes are running means with memory `decay`; each begins as if it had stood for one vector.
 
     Codes move by `settle` alone and take no gradient.
     """

@@ -60,6 +60,15 @@ def block_size(num_states: int, num_blocks: int = 1) -> int:
     return size
 
 
+def check_step_range(step_range: tuple[float, float]) -> None:
+    """Raises ValueError unless steps can be drawn from it."""
+    low, high = step_range
+    if not 0 < low <= high <= 1e6:
+        raise ValueError(
+            f"step_range = {list(step_range)}: must be two positive numbers up to 1e6, the lower one first"
+        )
+
+
 def random_log_step(num: int, low: float = 0.001, high: float = 0.1) -> Tensor:
     """log of step sizes drawn log-uniformly from [low, high], (num,)."""
     return torch.empty(num).uniform_(math.log(low), math.log(high))

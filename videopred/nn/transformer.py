@@ -11,7 +11,10 @@ from videopred.nn.norm import EPSILON
 
 
 class Block(nn.Module):
-    """(b, n, token) -> the same shape; a token sees those that its row of `seen` (n, n) allows, or all."""
+    """(b, n, token) -> the same shape; a token sees those that its row of `seen` (n, n) allows, or all.
+
+    With `places` (b, k) what becomes of these tokens alone, (b, k, token); they see all.
+    """
 
     def __init__(self, token: int, mlp_width: int, num_heads: int):
         super().__init__()
@@ -22,11 +25,13 @@ class Block(nn.Module):
         for part in self.query, self.key, self.value, self.out:
             nn.init.normal_(part.weight, std=token**-0.5)
 
-    def forward(self, z: Tensor, seen: Tensor | None = None) -> Tensor:
-        normed = self.norm1(z)
+    def forward(self, z: Tensor, seen: Tensor | None = None, places: Tensor | None = None) -> Tensor:
+        normed = asking = self.norm1(z)
+        if places is not None:
+            z, asking = (x.gather(1, places[..., None].expand(-1, -1, x.shape[-1])) for x in (z, normed))
         q, k, v = (
-            part(normed).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for part in (self.query, self.key, self.value)
+            part(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for part, x in ((self.query, asking), (self.key, normed), (self.value, normed))
         )
         attended = functional.scaled_dot_product_attention(q, k, v, seen)
         z = z + self.out(attended.transpose(1, 2).flatten(2))

@@ -66,7 +66,11 @@ class Frozen(nn.Module):
 
     @torch.no_grad()
     def tokenize(self, frames: Tensor) -> Tensor:
-        """In the weights' own precision whatever the autocast, so that tokens are the same wherever they are made."""
+        """In the weights' own precision whatever the autocast, so that frames encoded once and anew give one token.
+
+        But for two codes that are equally near up to rounding: another device adds in another order, and so may a CPU
+        for a frame by itself.
+        """
         with torch.autocast(frames.device.type, enabled=False):
             parts = [self.codec.tokenize(part[None])[0] for part in frames.flatten(0, 1).split(AT_ONCE)]
         return torch.cat(parts).unflatten(0, frames.shape[:2])

@@ -107,9 +107,10 @@ class MaskGit(nn.Module):
         """With `places` (n, k), counted along rows, the logits of these tokens alone, (n, k, num_codes)."""
         self._require_grid(tokens, features)
         z = self._embed(tokens.flatten(1), features)
-        for block in self.blocks:
+        *blocks, last = self.blocks
+        for block in blocks:
             z = block(z)
-        z = z if places is None else z.gather(1, places[..., None].expand(-1, -1, z.shape[-1]))
+        z = last(z, places=places)  # others need no more than be seen there
         z = self.norm(activate(self.fc_out(z), "gelu"))
         words = self.head_norm(activate(self.head(z), "gelu"))
         logits = nn.functional.linear(words, self.table[: self.num_codes], self.bias)

@@ -1,5 +1,6 @@
 """Tokens drawn by noise that is handed in: standard normal numbers in, codes out, nothing drawn here."""
 
+import torch
 from torch import Tensor, special
 
 from videopred.nn.norm import at_least_float32
@@ -28,8 +29,12 @@ def uniform(normal: Tensor) -> Tensor:
 def choose(logits: Tensor, chance: Tensor, temperature: float = 1.0) -> Tensor:
     """Codes (...) drawn from softmax(logits / temperature), logits (..., n), by numbers `chance` (...) in 0..1.
 
-    The code is the one at which the summed probability passes `chance`, so that one number draws one code.
+    The code is the one at which the summed probability passes `chance`, so that one number draws one code. Where a
+    chance is rounded to 1, it is the last code whose probability is felt in the sum.
     """
-    summed = (at_least_float32(logits) / temperature).softmax(-1).cumsum(-1)
-    passed = (summed <= (chance * summed[..., -1])[..., None]).sum(-1)
-    return passed.clamp(max=logits.shape[-1] - 1)  # a chance of 1 passes them all
+    logits = at_least_float32(logits)
+    above = logits - logits.amax(-1, keepdim=True)  # divided by a small temperature, only losers become infinite
+    summed = (above / temperature).softmax(-1).cumsum(-1)
+    whole = summed[..., -1:]
+    passed, below = ((summed <= chance[..., None] * whole).sum(-1), (summed < whole).sum(-1))
+    return torch.minimum(passed, below)

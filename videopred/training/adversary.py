@@ -13,6 +13,12 @@ from torch.nn import functional
 from videopred.nn.norm import EPSILON, at_least_float32
 
 LEAST_GRADIENT, MOST_WEIGHT = 1e-4, 1e4
+LAST = 3  # sides that the layers after the last halving need, to leave one patch
+
+
+def least_side(depth: int) -> int:
+    """The shortest side of a frame, in pixels, that a critic of this depth can judge."""
+    return LAST * 2**depth
 
 
 class PatchCritic(nn.Module):

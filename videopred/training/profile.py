@@ -4,18 +4,16 @@ A few updates, as they are at the end of training (a closed loop is longest then
 Forward time is told by part; backward is one number, as autograd does not know parts.
 """
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, profile
 
-from videopred.predictors.parts import parts
+from videopred.predictors.timeline import Timeline, by_part
 from videopred.training import RunConfig
 from videopred.training.learner import Learner
 from videopred.training.loop import clips_of, update
@@ -24,36 +22,6 @@ from videopred.training.start import begin
 WARMUP, STEPS = 2, 5
 OPERATORS = 12  # in the table
 TRACE = "profile.json"
-
-
-class Timeline:
-    """Seconds by what was going on, one thing at a time: what began last, until it ends."""
-
-    def __init__(self, device: torch.device):
-        self.device, self.spent, self.calls = device, Counter[str](), Counter[str]()
-        self.doing: list[tuple[str, Any]] = []
-        self.since = self._now()
-
-    def begin(self, name: str) -> None:
-        self._credit()
-        label = record_function(name)  # in the trace
-        label.__enter__()
-        self.doing.append((name, label))
-        self.calls[name] += 1
-
-    def end(self) -> None:
-        self._credit()
-        self.doing.pop()[1].__exit__(None, None, None)
-
-    def _credit(self) -> None:
-        now = self._now()
-        self.spent[self.doing[-1][0] if self.doing else "(other)"] += now - self.since  # type: ignore[assignment]
-        self.since = now
-
-    def _now(self) -> float:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return time.perf_counter()
 
 
 def profiled(run: RunConfig, folder: Path, device: torch.device) -> str:
@@ -76,7 +44,8 @@ def profiled(run: RunConfig, folder: Path, device: torch.device) -> str:
             updates(1, _timed(clips, traced))
     folder.mkdir(parents=True, exist_ok=True)
     recording.export_chrome_trace(str(folder / TRACE))
-    return "\n".join([*_parts(timeline), "", *_operators(recording), "", f"trace of one update: {folder / TRACE}"])
+    table = timeline.table("update, by part", STEPS)
+    return "\n".join([*table, "", *_operators(recording), "", f"trace of one update: {folder / TRACE}"])
 
 
 @contextmanager
@@ -105,14 +74,12 @@ def watched(
         optimizer.register_step_pre_hook(lambda *_: step()),
         optimizer.register_step_post_hook(lambda *_: timeline.end()),
     ]
-    for name, part in parts(predictor):
-        hooks.append(part.register_forward_pre_hook(lambda *_, name=name: timeline.begin(name)))
-        hooks.append(part.register_forward_hook(lambda *_: timeline.end()))
     compare = getattr(predictor, "compare", None)
     if compare is not None:
-        predictor.compare = _within(timeline, "loss", compare)
+        predictor.compare = timeline.within("loss", compare)
     try:
-        yield timeline
+        with by_part(predictor, timeline):
+            yield timeline
     finally:
         for hook in hooks:
             hook.remove()
@@ -120,32 +87,11 @@ def watched(
             del predictor.compare
 
 
-def _within(timeline: Timeline, name: str, function: Callable) -> Callable:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        timeline.begin(name)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            timeline.end()
-
-    return call
-
-
 def _timed(clips: Iterator, timeline: Timeline) -> Iterator:
     """The same clips; a batch after the first of an update is waited for in place of the backward pass before it."""
-    take = _within(timeline, "data", lambda: next(clips))
+    take = timeline.within("data", lambda: next(clips))
     while True:
         yield take()
-
-
-def _parts(timeline: Timeline) -> Iterator[str]:
-    total = sum(timeline.spent.values())
-    width = max(map(len, timeline.spent))
-    yield f"{'update, by part':<{width}}  {'ms':>9}  {'share':>6}  {'calls':>6}"
-    for name, seconds in timeline.spent.most_common():
-        calls = timeline.calls[name] / STEPS
-        yield f"{name:<{width}}  {1e3 * seconds / STEPS:>9.1f}  {seconds / total:>6.1%}  {calls:>6.0f}"
-    yield f"{'total':<{width}}  {1e3 * total / STEPS:>9.1f}"
 
 
 def _operators(recording: profile) -> Iterator[str]:

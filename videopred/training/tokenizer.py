@@ -23,12 +23,12 @@ from videopred.clip import Clip, Format
 from videopred.codecs import Tokenizer
 from videopred.codecs.vqgan import VQGANConfig
 from videopred.config import at_least, at_most
-from videopred.metrics.lpips import Net, differentiable
+from videopred.metrics.lpips import SMALLEST, Net, differentiable
 from videopred.nn.norm import at_least_float32
 from videopred.nn.quantize import spread
-from videopred.training.adversary import PatchCritic, adaptive_weight
+from videopred.training.adversary import PatchCritic, adaptive_weight, least_side
 
-COLLAPSED = 0.05  # a perplexity below this share of the codes is worth a warning
+COLLAPSED = 0.05  # a perplexity below this share of what an update could show is worth a warning
 SLOW = 0.01  # of the running mean of the perplexity
 
 
@@ -54,7 +54,21 @@ class TokenizerConfig:
         at_most(self, perceptual_weight=1e6, adversarial_weight=1e6)
 
     def build(self, format: Format) -> "TokenizerTraining":
+        self._require_size(min(format.height, format.width))
         return TokenizerTraining(format, self)
+
+    def _require_size(self, side: int) -> None:
+        """Said at the start, not when the critic is first heard. Raises ValueError."""
+        if self.adversarial_weight and side < (least := least_side(self.critic_depth)):
+            raise ValueError(
+                f"critic_depth = {self.critic_depth}: needs frames of at least {least} pixels a side, and these have "
+                f"{side}; choose a smaller critic_depth, or adversarial_weight = 0"
+            )
+        if self.perceptual_weight and side < (least := SMALLEST[self.perceptual_net]):
+            raise ValueError(
+                f"perceptual_net = {self.perceptual_net!r}: needs frames of at least {least} pixels a side, and these "
+                f"have {side}; choose perceptual_weight = 0"
+            )
 
 
 class TokenizerTraining(nn.Module):
@@ -118,7 +132,8 @@ class TokenizerTraining(nn.Module):
         self.codec.codebook.settle(features, ids, generator)
         self.updates += 1
         self.perplexity.lerp_(spread(ids, self.codec.num_codes)[0].to(self.perplexity), SLOW)
-        if self.perplexity < COLLAPSED * self.codec.num_codes and not self.warned:
+        most = min(self.codec.num_codes, len(ids))  # few vectors meet few codes, however well all are used
+        if self.perplexity < COLLAPSED * most and not self.warned:
             self.warned = True
             print(
                 f"videopred: the codebook is collapsing: about {self.perplexity:.0f} of {self.codec.num_codes} codes "

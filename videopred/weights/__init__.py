@@ -8,6 +8,7 @@ loaded, in `weights/<file>.sha256`, and from then on a file with another one is 
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from videopred.weights.content import describe, sha256, tensors_of, torchscript
@@ -64,7 +65,8 @@ def load(name: str) -> tuple[Path, str]:
 def recorded(name: str) -> str | None:
     """The SHA-256 that was written down when the file was first loaded."""
     record = _record(name)
-    return next(iter(record.read_text().split()), None) if record.is_file() else None  # empty after a full disk
+    words = record.read_text(errors="replace").split() if record.is_file() else []
+    return words[0] if words else None  # an empty record is what a full disk left
 
 
 def add(name: str, source: Path) -> Path:
@@ -73,9 +75,12 @@ def add(name: str, source: Path) -> Path:
         raise ValueError(f"{source}: no such file")
     _require(name, source)
     target = folder() / known(name).file
-    part = _part(target)
-    shutil.copyfile(source, part)
-    return _arrived(name, part, target)
+    with _temporary(target) as copy:
+        try:
+            shutil.copyfile(source, copy)
+        except OSError as error:  # it may name the source, whose disk is not the one that is full
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        return _arrived(name, copy, target)
 
 
 def fetch(name: str, *, progress: bool = False) -> Path:
@@ -114,6 +119,17 @@ def _part(target: Path) -> Path:
     return target.with_name(f"{target.name}.part")
 
 
+@contextlib.contextmanager
+def _temporary(target: Path) -> Iterator[Path]:
+    """A name beside `target` for what shall become it; what is still there at the end is removed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
 def _arrived(name: str, part: Path, target: Path) -> Path:
     _record(name).unlink(missing_ok=True)  # of another file, that this one replaces on purpose
     os.replace(part, target)
@@ -133,9 +149,10 @@ def _checked(name: str, path: Path) -> str:
             f"{describe(path)}. Get it again, or, if you mean it, delete {_record(name)}"
         )
     if before is None:
-        with contextlib.suppress(OSError):  # a folder that cannot be written: checked against what it holds each time
-            _record(name).parent.mkdir(parents=True, exist_ok=True)
-            _record(name).write_text(f"{found}  {path.name}\n")
+        # A folder that cannot be written: checked against what it holds each time.
+        with contextlib.suppress(OSError), _temporary(_record(name)) as record:
+            record.write_text(f"{found}  {path.name}\n")
+            os.replace(record, _record(name))
     return found
 
 

@@ -50,8 +50,11 @@ def _sha256(path: Path, size: int, changed: int) -> str:
 def torchscript(path: Path) -> bool:
     if not zipfile.is_zipfile(path):
         return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("constants.pkl") for name in archive.namelist())
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("constants.pkl") for name in archive.namelist())
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):  # only its end is that of a zip file
+        return False
 
 
 def tensors_of(path: Path) -> dict[str, tuple[int, ...]] | None:
