@@ -16,7 +16,7 @@ ROW = {
 }
 ROW |= dict.fromkeys(("flops_per_frame", "step_ms", "frames_per_second"), NUMBER)
 COST = {"flops_per_frame": int | float, "frames_per_second": int | float, "batch_size": int}  # of what was timed
-CODES = dict.fromkeys(("usage", "perplexity"), int | float) | dict.fromkeys(("num_codes", "tokens"), int)
+CODES = {"usage": int | float, "perplexity": int | float, "num_codes": int, "tokens": int}
 CELL = {"mean": NUMBER, "stderr": NUMBER}
 GAIN = CELL | {"gain": NUMBER, "gain_stderr": NUMBER}
 CURVE = ("per_frame", "per_frame_stderr")
