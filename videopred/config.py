@@ -118,11 +118,10 @@ def from_dict(cls: Any, data: Any, path: str = "") -> Any:
         _require_table(data, path)
         return {key: from_dict(args[1], value, _join(path, key)) for key, value in data.items()}
     data = float(data) if cls is float and type(data) is int else data
-    if type(data) is not cls:
-        raise ConfigError(f"{path} = {data!r}: must be {cls.__name__}, got {type(data).__name__}")
-    if cls is float and not abs(data) < float("inf"):  # NaN too
-        raise ConfigError(f"{path} = {data!r}: must be a finite number")
-    return data
+    if type(data) is cls and not (cls is float and not abs(data) < float("inf")):  # NaN too
+        return data
+    what = "a finite number" if type(data) is cls else f"{cls.__name__}, got {type(data).__name__}"
+    raise ConfigError(f"{path} = {data!r}: must be {what}")
 
 
 def to_dict(config: Any) -> Any:

@@ -6,6 +6,7 @@ import av
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from videopred import cli
 from videopred.clip import to_float
@@ -94,6 +95,30 @@ def test_videos_are_lossy_and_said_to_be(protocol, tmp_path, written):
     assert "warning: clip: predictions are lossy" in table.render([data], "table")
 
 
+def test_pictures_in_jpeg_are_lossy_and_said_to_be(protocol, tmp_path, written):
+    """As the folder that is given, or as a clip in it."""
+    frames = videos(n=1, channels=3)
+    for suffix in ("jpg", "png"):
+        (tmp_path / suffix / "clip").mkdir(parents=True)
+        for i, frame in enumerate(frames[0]):
+            Image.fromarray(frame).save(tmp_path / suffix / "clip" / f"{i}.{suffix}")
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    real = written("real.npz", real=frames)
+    for path in (tmp_path / "jpg", tmp_path / "jpg" / "clip"):
+        row = evaluate_files(path, real, p).data["rows"][0]
+        assert row["warnings"] == ["predictions are lossy (0.jpg): scores include what its codec lost"]
+    row = evaluate_files(tmp_path / "png", real, p).data["rows"][0]
+    assert row["warnings"] == [] and row["metrics"]["psnr"]["mean"] == 100
+
+
+def test_kept_parts_are_of_one_name(protocol, written, tmp_path):
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    pair = written("pair.npz", real=videos(), fake=videos(seed=1))
+    first, other = (evaluate_files(pair, pair, p, name=name, keep=tmp_path / "keep") for name in ("one", "two"))
+    assert other.data["rows"][0]["name"] == "two"
+    assert other.data["rows"][0]["metrics"] == first.data["rows"][0]["metrics"]
+
+
 def test_a_clip_that_is_not_finite_is_named_and_the_rest_kept(protocol, written):
     p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
     fake = videos(seed=1) / 255
@@ -133,7 +158,12 @@ def test_the_command(written, empty_folder, capsys):
     for wrong in (["mine.toml"], ["x", "mine.toml", "--predictions", str(fake)], ["--targets", str(real), "mine.toml"]):
         assert cli.main(["eval", *wrong]) == 2
         assert "give CHECKPOINT PROTOCOL, or --predictions PATH --targets PATH" in capsys.readouterr().err
-    assert cli.main(["eval", "--predictions", str(fake), "--targets", str(real), "mine.toml", "--clips", "2"]) == 2
+    for option in (["--clips", "2"], ["--batch-size", "2"]):
+        assert cli.main(["eval", "--predictions", str(fake), "--targets", str(real), "mine.toml", *option]) == 2
+        assert "files are scored as they are" in capsys.readouterr().err
+    if not torch.cuda.is_available():  # where the metrics are computed
+        wrong = ["eval", "--predictions", str(fake), "--targets", str(real), "mine.toml", "--device", "cuda"]
+        assert cli.main(wrong) == 2 and "torch finds no GPU here" in capsys.readouterr().err
     assert cli.main(["eval", "--predictions", "no.npz", "--targets", str(real), "mine.toml"]) == 2
     assert "no.npz: no such file" in capsys.readouterr().err
 
@@ -205,10 +235,13 @@ def test_what_a_file_says_of_its_clips_must_fit(protocol, written, fake, real, m
 
 
 def test_more_than_ten_saved_files_come_in_the_order_they_were_made(protocol, predictor, tmp_path):
-    p = protocol(num_clips=9, samples=2, metrics=(PSNRConfig(),))  # data_10 is of clip 5, data_2 of clip 1
+    p = protocol(
+        num_clips=9, samples=2, group_size=4, metrics=(PSNRConfig(),)
+    )  # data_10 is of clip 5, data_2 of clip 1
     direct = evaluate(predictor(p, noise=0.1), p, batch_size=1, save_clips=tmp_path / "clips")
     stored = evaluate_files(tmp_path / "clips", tmp_path / "clips", p, name="model")
     assert stored.data["rows"][0]["clip_ids"] == direct.data["rows"][0]["clip_ids"]
+    assert stored.data["rows"][0]["metrics"] == direct.data["rows"][0]["metrics"]  # groups included
     assert blocks.ground(stored.data) == blocks.ground(direct.data)
 
 

@@ -78,6 +78,7 @@ def test_what_is_not_quite_a_result_is_named(protocol, predictor, tmp_path):
         (["environment"], "cpu", "it has no environment"),
         (["protocol", "recipe"], {}, "protocol.recipe has no kind"),
         (["protocol", "data"], [], "protocol has no data"),
+        (["protocol", "metrics"], [3], "protocol.metrics is not a list, or an item is of another type"),
         (["seconds"], None, "seconds is not a table"),
         (["seconds", "data"], "long", "seconds has no data, or of another type"),
         (["rows", 0, "clip_ids", 0], [], r"rows\[0\].clip_ids is not a list, or an item"),

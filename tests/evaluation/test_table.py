@@ -197,7 +197,7 @@ def test_csv_and_json_hold_full_numbers(results):
     dim = next(row for row in rows if (row["row"], row["metric"], row["frames"]) == ("dim", "ssim", "1-22"))
     entry = results[1]["rows"][0]["metrics"]["ssim"]
     assert (float(dim["mean"]), float(dim["stderr"])) == (entry["mean"], entry["stderr"])
-    assert int(dim["flops_per_frame"]) == 288
+    assert int(dim["flops_per_frame"]) == 288 and dim["data"] == results[1]["protocol"]["data"]
     assert json.loads(table.render(results, "json")) == results
     assert json.loads(table.render(results[:1], "json")) == results[0]
 

@@ -22,6 +22,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(weights, "load", lambda name: (path, "0" * 64))
     monkeypatch.setattr(fvd, "_network", lambda *_: network)
     monkeypatch.setattr(lpips, "_network", lambda *_: MeanDifference())
+    monkeypatch.setattr(lpips, "_heads", lambda net: "0" * 64)
     monkeypatch.setattr(lpips, "SMALLEST", {"alex": 1})
     monkeypatch.setattr(efficientnet, "_network", lambda: network)
     monkeypatch.setattr(stlpips, "_network", lambda net: (MeanDifference(), {"name": "stand-in"}))

@@ -70,7 +70,14 @@ def test_from_a_state_dict_to_a_distance(plain, network):
         want = network(prepared(x[0]))[0].double().numpy()
     np.testing.assert_allclose(score.arrays["predicted"][0, 0], want, atol=1e-5 * want.std())
     sha256 = weights.recorded("i3d_pretrained_400")
-    assert score.extras["weights"] == {"name": "i3d_pretrained_400", "sha256": sha256, "batch_norm": "tensorflow"}
+    about = score.extras["weights"]
+    assert about | {"input": ""} == {
+        "name": "i3d_pretrained_400",
+        "sha256": sha256,
+        "input": "",
+        "batch_norm": "tensorflow",
+    }
+    assert about["input"] == "224 x 224, bilinear, half-pixel centres, no antialiasing, [-1, 1]"
     other = FVDConfig(batch_norm="pytorch").network()(x[0]).numpy()
     assert np.abs(other - want).max() > 1e-3 * want.std()
 
@@ -99,6 +106,22 @@ def test_missing_and_wrong_weights(tmp_path):
     torch.save({"features.10.weight": torch.zeros(1).expand(256, 256, 3, 3)}, path)
     with pytest.raises(ValueError, match=r"not i3d_pretrained_400\.pt .*it is AlexNet of torchvision"):
         FVDConfig().build()
+
+
+def test_another_network_under_the_same_name_is_refused(tmp_path, network):
+    """One tensor of I3D, or TorchScript that is no I3D, is not enough for a number that is called FVD."""
+    torch.save({"logits.conv3d.weight": network.state_dict()["logits.conv3d.weight"]}, tmp_path / "other.pt")
+    weights.add("i3d_pretrained_400", tmp_path / "other.pt")
+    with pytest.raises(ValueError, match=r"i3d_pretrained_400\.pt: holds another network than i3d_pretrained_400"):
+        FVDConfig().build()
+    module = AsTheyCallIt()
+    module.logits = nn.Linear(3, 2048)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(module).save(str(tmp_path / "scripted.pt"))
+    weights.add("i3d_torchscript", tmp_path / "scripted.pt")
+    with pytest.raises(ValueError, match=r"gives \(1, 2048\) for a clip: I3D has 1 x 400 logits"):
+        FVDConfig(weights="i3d_torchscript").build().update(clips(1), clips(1), ["a"])
 
 
 def test_eight_frames_are_refused(plain):
@@ -158,11 +181,16 @@ def test_a_clip_is_seen_once_and_only_as_far_as_asked():
         FrechetMetric(config).update(clips(1), clips(1), ["a"])
 
 
-def test_one_clip_has_no_distance():
-    metric = FrechetMetric(Plain())
-    metric.update(clips(1), clips(1), ["a"])
-    with pytest.raises(ValueError, match="at least 2 clips"):
-        metric.compute()
+@pytest.mark.parametrize("covariance", ["n-1", "n"])
+def test_one_clip_has_no_distance(covariance):
+    """Not with several samples either: one true clip is no set."""
+    config = Plain()
+    config.covariance = covariance
+    metric = FrechetMetric(config)
+    for sample in range(2):
+        metric.update(clips(1, seed=sample), clips(1), ["a"], sample)
+        with pytest.raises(ValueError, match="at least 2 clips"):
+            metric.compute()
 
 
 def test_labels():

@@ -1,6 +1,8 @@
 """LPIPS: never without its real trunk."""
 
+import hashlib
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -70,7 +72,9 @@ def test_the_result_says_which_file(trunk):
     metric = LPIPSConfig().build()
     metric.update(torch.zeros(1, 1, 32, 32, 1), torch.ones(1, 1, 32, 32, 1), ["a"])
     score = metric.compute()
-    assert score.extras == {"weights": {"name": "alexnet", "sha256": "0" * 64}} and score.mean > 0
+    heads = Path(package.__file__).parent / "weights/v0.1/alex.pth"
+    sums = {"sha256": "0" * 64, "heads_sha256": hashlib.sha256(heads.read_bytes()).hexdigest()}
+    assert score.extras == {"weights": {"name": "alexnet"} | sums} and score.mean > 0
 
 
 def test_without_the_package(trunk, monkeypatch):

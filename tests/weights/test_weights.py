@@ -2,6 +2,7 @@
 
 import errno
 import http.server
+import ssl
 import threading
 from dataclasses import replace
 
@@ -147,6 +148,17 @@ def test_a_web_page_in_its_place_is_not_kept(server, home):
     with pytest.raises(ValueError, match="it is a web page"):
         weights.fetch("i3d_pretrained_400")
     assert not list((home / "weights").iterdir())
+
+
+def test_a_broken_tls_connection_is_the_networks_fault(file, monkeypatch):
+    """It is an OSError too, as a full disk is; what has arrived is kept."""
+
+    def breaks(*_, **__):
+        raise ssl.SSLError("bad record mac")
+
+    monkeypatch.setattr("urllib.request.urlopen", breaks)
+    with pytest.raises(weights.Unreachable, match=r"bad record mac.*Run this again to go on"):
+        weights.fetch("i3d_pretrained_400")
 
 
 def test_no_network_is_one_line_and_the_machines_fault(capsys):

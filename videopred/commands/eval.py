@@ -37,9 +37,7 @@ def add(subparsers: Any) -> None:
     parser.add_argument("--clips", type=int, metavar="N", help="the first N clips in place of the protocol's number")
     parser.add_argument("--samples", type=int, metavar="S", help="rollouts per clip in place of the protocol's number")
     sampling.add_option(parser)
-    parser.add_argument(
-        "--batch-size", type=int, default=16, metavar="B", help="clips rolled out at a time (default 16)"
-    )
+    parser.add_argument("--batch-size", type=int, metavar="B", help="clips rolled out at a time (default 16)")
     parser.add_argument(
         "--workers",
         type=int,
@@ -121,7 +119,7 @@ def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, C
         protocol,
         num_clips=args.clips,
         samples=args.samples,
-        batch_size=args.batch_size,
+        batch_size=16 if args.batch_size is None else args.batch_size,
         checkpoint={"name": loaded.name, "hash": loaded.hash, "step": loaded.step, "config": loaded.config},
         progress=True,
         save_clips=args.save_clips,
@@ -139,16 +137,19 @@ def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, Callab
     from videopred.evaluation.parts import Kept
     from videopred.evaluation.result import require_writable
 
-    if args.clips is not None or args.samples is not None or args.save_clips is not None or args.sampling:
+    given = (args.clips, args.samples, args.batch_size, args.save_clips)
+    if args.sampling or any(x is not None for x in given):
         raise config.ConfigError(
-            "--clips, --samples, --sampling and --save-clips are for a checkpoint; files are scored as they are"
+            "--clips, --samples, --sampling, --batch-size and --save-clips are for a checkpoint; files are scored as "
+            "they are"
         )
     protocol = Protocol.load(args.protocol)
     out = args.out or default_out(name_of(args.predictions), protocol.name, None, None)
     require_writable(out)
+    where = device.device(args.device)
     held.enter_context(hold(kept_beside(out), "is evaluating"))
     held.callback(Kept(kept_beside(out)).tidy)
-    options = {"progress": True, "workers": args.workers, "keep": kept_beside(out)}
+    options = {"progress": True, "device": where, "workers": args.workers, "keep": kept_beside(out)}
     return evaluate_files(args.predictions, args.targets, protocol, **options), out, list
 
 

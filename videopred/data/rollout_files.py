@@ -65,7 +65,7 @@ class RolloutFiles:
     @property
     def lossy(self) -> str:
         """Name of a file whose frames are not what was predicted, but what a codec left of it; or ""."""
-        return next((file.name for file in self.files if file.name.lower().endswith(LOSSY)), "")
+        return next((name for file in self.files for name in _frames_in(file) if name.lower().endswith(LOSSY)), "")
 
     def __len__(self) -> int:
         return sum(len(told.ids) for told in self.told)
@@ -96,6 +96,11 @@ class RolloutFiles:
         named = ids is not None
         ids = [str(clip) for clip in ids] if named else [f"{name}/{i}" for i in range(count)]
         return Told(ids, samples or [0] * count, context[0] if context else None, named)
+
+
+def _frames_in(path: Path) -> list[str]:
+    """Names of the files that hold the frames of a clip: its own, or of a folder those of its pictures."""
+    return pictures.names([entry.name for entry in path.iterdir()]) if path.is_dir() else [path.name]
 
 
 def _arrayed(path: Path) -> bool:

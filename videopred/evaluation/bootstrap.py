@@ -28,12 +28,13 @@ class Difference:
 def difference(own: dict[str, Any], own_clips: list[str], other: dict[str, Any], clips: list[str]) -> Difference | None:
     """Of a metric's entries in two rows of a result, over the clips that both have.
 
-    None where the metric is no mean over clips (a Frechet distance, a ratio of sums), or fewer than 2 clips are common.
+    None where the metric is no mean over clips (a Frechet distance, a ratio of sums) or has no better way, or fewer
+    than 2 clips are common.
     """
     values = dict(zip(own_clips, own["per_clip"], strict=False))  # of a Frechet distance, none
     rivals = dict(zip(clips, other["per_clip"], strict=False))
     common = [clip for clip in values if values[clip] is not None and rivals.get(clip) is not None]
-    if len(common) < 2 or own["better"] == "one":
+    if len(common) < 2 or own["better"] not in ("higher", "lower"):
         return None
     apart = np.array([values[clip] - rivals[clip] for clip in common])
     means = resampled(apart)

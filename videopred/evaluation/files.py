@@ -39,7 +39,7 @@ class FileRow(Row):
         if broken.any():
             self.tally.failed.setdefault(clip_id, int(broken.nonzero()[0]) + 1)
         else:
-            self.score(scored(fake, self.protocol)[None], truth[None], [clip_id], sample)
+            self.score(scored(fake, self.protocol)[None].to(truth.device), truth[None], [clip_id], sample)
 
     def entry(self) -> dict[str, Any]:
         return super().entry() | FREE
@@ -52,12 +52,14 @@ def evaluate_files(
     *,
     name: str = "",
     progress: bool = False,
+    device: torch.device | str = "cpu",
     workers: int = 1,
     keep: str | Path | None = None,
 ) -> Result:
     """Scores the clips of `predictions` against those of `targets`, the first with the first and so on.
 
     name          : of the row (default: that of `predictions` without its suffix)
+    device        : where the metrics are computed
     workers, keep : as for `evaluate`
 
     Raises ValueError, naming the clip, unless both have as many clips of equal size that are long enough, in uint8 or
@@ -66,7 +68,8 @@ def evaluate_files(
     protocol = Protocol.load(protocol) if isinstance(protocol, str) else protocol
     if protocol.revisit is not None:
         raise ValueError("`revisit` needs the poses of a recipe, which files do not have; give a protocol without it")
-    job = Files(Path(predictions), Path(targets), protocol, apart(name or name_of(Path(predictions))))
+    name = apart(name or name_of(Path(predictions)))
+    job = Files(Path(predictions), Path(targets), protocol, name, torch.device(device))
     parts = collect(job, None if keep is None else Path(keep), workers, progress)
     rows = [row for row in job.rows(Stopwatch(job.device)) if any(row.name in part.rows for part in parts)]
     checkpoint = {"name": job.name, "predictions": str(predictions), "targets": str(targets)}
@@ -82,8 +85,8 @@ def evaluate_files(
 class Files:
     """The batches of clips in files: a job for `collect`."""
 
-    def __init__(self, predictions: Path, targets: Path, protocol: Protocol, name: str):
-        self.protocol, self.name, self.device = protocol, name, torch.device("cpu")
+    def __init__(self, predictions: Path, targets: Path, protocol: Protocol, name: str, device: torch.device):
+        self.protocol, self.name, self.device = protocol, name, device
         self.fakes, self.reals = RolloutFiles(predictions, "fake"), RolloutFiles(targets, "real")
         if len(self.fakes) != len(self.reals):
             counts = f"{predictions} holds {len(self.fakes)} clips, {targets} holds {len(self.reals)}"
@@ -110,6 +113,7 @@ class Files:
     def key(self) -> dict[str, Any]:
         return {
             "protocol": self.protocol.hash,
+            "name": self.name,
             "predictions": str(self.fakes.path.absolute()),
             "targets": str(self.reals.path.absolute()),
             "clips": len(self.fakes),
@@ -130,12 +134,12 @@ class Files:
             with own.watch("data"):
                 fake = self.fakes[i]
                 predicted, truth, whole = _pair(fake, self.reals[i], self.protocol)
+            digests += [digest(truth)] if fake.sample == 0 else []
+            truth = truth.to(self.device)
             own.take(predicted, truth, fake.id, fake.sample)
-            if fake.sample == 0:
-                digests.append(digest(truth))
-                for row in trivial if whole else ():
-                    assert isinstance(row, TrivialRow)
-                    row.take(truth[None], [fake.id])
+            for row in trivial if whole and fake.sample == 0 else ():
+                assert isinstance(row, TrivialRow)
+                row.take(truth[None], [fake.id])
             yield self.protocol.horizon
         scored = {row.name: row.cut() for row in self.scoring if row.tally.clip_ids}
         yield Part(scored, digests, self.fingerprint(number), own.watch.cut())

@@ -61,6 +61,8 @@ class Protocol:
         labels = [label(metric) for metric in self.metrics]
         if not labels or len(set(labels)) < len(labels):
             raise ValueError(f"metrics = {labels}: must name at least one metric, and none twice")
+        for metric in self.metrics:
+            self._require_frames(metric)
         if self.clips and (self.first_clip or len(set(self.clips)) < len(self.clips) or min(self.clips) < 0):
             raise ValueError("clips: must be a list of different indices from 0 on, and excludes first_clip")
         if self.clips and self.num_clips > len(self.clips):
@@ -105,6 +107,15 @@ class Protocol:
 
     def to_dict(self) -> dict[str, Any]:
         return config.to_dict(self) | {"hash": self.hash}
+
+    def _require_frames(self, metric: Metric) -> None:
+        """Raises ValueError unless the first `frames` of a metric's clips are there, and one of them is predicted."""
+        frames, before = getattr(metric, "frames", 0), self.context * (getattr(metric, "context", "out") == "in")
+        if frames and not before < frames <= before + self.horizon:
+            raise ValueError(
+                f"{label(metric)}, frames = {frames}: must be {before + 1} to {before + self.horizon}; its clips are "
+                f"{before} true and {self.horizon} predicted frames"
+            )
 
     def shortened(self, num_clips: int | None, samples: int | None) -> "Protocol":
         """The same with fewer (or more) clips or samples, where given: another protocol, with another hash."""

@@ -73,19 +73,21 @@ def write(path: Path, fill: Callable[[BinaryIO], Any]) -> None:
         fill(file)
 
 
-def entry(metric: Metric, score: Score, protocol: Protocol, groups: list[float]) -> dict[str, Any]:
+def entry(metric: Metric, score: Score, protocol: Protocol) -> dict[str, Any]:
     """A metric of a row as the JSON has it; what is undefined is null."""
-    table = _means(score, protocol) | {"better": metric.better, "unit": metric.unit}
+    table = _means(metric, score, protocol) | {"better": metric.better, "unit": metric.unit}
     if table["mean"] is None:
         table["reason"] = "undefined at every frame"
     if best := score.best(metric.better):
         samples = next(iter(score.arrays.values())).shape[1]
-        table["best_of"] = _means(best, protocol) | _arrays(best) | {"samples": samples}
-    if groups:
-        table["group_mean"] = plain(np.mean(groups))
-        table["group_std"] = plain(np.std(groups)) if len(groups) > 1 else None
+        table["best_of"] = _means(metric, best, protocol) | _arrays(best) | {"samples": samples}
     table |= {name: int(count) for name, count in score.counts.items()}
     return table | score.extras | _arrays(score)
+
+
+def group_moments(means: list[float]) -> dict[str, Any]:
+    """Mean and standard deviation (1/n, the papers') of a metric's values for groups of clips."""
+    return {"group_mean": plain(np.mean(means)), "group_std": plain(np.std(means)) if len(means) > 1 else None}
 
 
 def undefined(reason: str) -> dict[str, Any]:
@@ -93,14 +95,21 @@ def undefined(reason: str) -> dict[str, Any]:
     return {"mean": None, "stderr": None, "reason": reason}
 
 
-def _means(score: Score, protocol: Protocol) -> dict[str, Any]:
-    spans = [(1, protocol.horizon)] if isinstance(score, SetScore) else protocol.windows
+def _means(metric: Metric, score: Score, protocol: Protocol) -> dict[str, Any]:
+    spans = [_used(metric, protocol)] if isinstance(score, SetScore) else protocol.windows
     windows = {}
     for first, last in spans:
         mean, stderr = map(plain, score.window(first, last))
         windows[str(last) if last == first else f"{first}-{last}"] = {"mean": mean, "stderr": stderr}
     mean, stderr = map(plain, score.window(1, protocol.horizon))
     return {"mean": mean, "stderr": stderr, "windows": windows}
+
+
+def _used(metric: Metric, protocol: Protocol) -> tuple[int, int]:
+    """First and last predicted frame that a metric of whole clips looks at; the true context may stand before them."""
+    before = protocol.context if getattr(metric, "context", "out") == "in" else 0
+    frames = getattr(metric, "frames", 0)
+    return 1, frames - before if frames else protocol.horizon
 
 
 def _arrays(score: Score) -> dict[str, Any]:

@@ -106,11 +106,11 @@ class Row:
         score = accumulator.compute(order)
         self.arrays |= {f"{self.name}/{label(metric)}/{name}": array for name, array in score.arrays.items()}
         groups = [order[start : start + size] for start in range(0, len(order), size)] if size else []
-        means = [accumulator.compute(group).mean for group in groups]
-        entry = result.entry(metric, score, self.protocol, means)
+        entry = result.entry(metric, score, self.protocol) | _of_groups(accumulator, groups)
         if isinstance(accumulator, FrechetMetric) and len(order) >= 4:
             halves = [order[0::2][: len(order) // 2], order[1::2]]
-            entry |= accumulator.floor(groups if len(groups) > 1 else halves)
+            full = [group for group in groups if len(group) == size > 1]
+            entry |= accumulator.floor(full if len(full) > 1 else halves)
         return entry
 
 
@@ -217,6 +217,16 @@ def finish(steps: Generator[Any, None, T]) -> T:
             next(steps)
         except StopIteration as end:
             return end.value
+
+
+def _of_groups(accumulator: Accumulator, groups: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Mean and standard deviation (1/n) over groups of clips; null with a reason if one of them has no number."""
+    try:
+        means = [accumulator.compute(group).mean for group in groups]
+    except ValueError as error:  # a Frechet distance of a last group of one clip
+        reason = f"one of {len(groups)} groups has {min(map(len, groups))} clip(s): {error}"
+        return {"group_mean": None, "group_std": None, "group_reason": reason}
+    return result.group_moments(means) if groups else {}
 
 
 def _why(error: Exception) -> str:

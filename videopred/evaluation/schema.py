@@ -16,12 +16,12 @@ ROW = {
 }
 ROW |= dict.fromkeys(("flops_per_frame", "step_ms", "frames_per_second"), NUMBER)
 COST = {"flops_per_frame": int | float, "frames_per_second": int | float, "batch_size": int}  # of what was timed
-CODES = dict.fromkeys(("usage", "perplexity"), int | float) | dict.fromkeys(("num_codes", "tokens"), int)
+CODES = {"usage": int | float, "perplexity": int | float, "num_codes": int, "tokens": int}
 CELL = {"mean": NUMBER, "stderr": NUMBER}
 GAIN = CELL | {"gain": NUMBER, "gain_stderr": NUMBER}
 CURVE = ("per_frame", "per_frame_stderr")
 METRIC = CELL | {"windows": dict, "better": str, "unit": str} | dict.fromkeys((*CURVE, "per_clip"), list)
-BETTER = ("higher", "lower", "one")
+BETTER = ("higher", "lower", "one", "neither")
 TOGETHER = (("group_mean", "group_std"), ("floor", "floor_clips"))  # one of them alone says nothing
 
 
@@ -44,6 +44,8 @@ def check(data: Any) -> None:
 def _protocol(protocol: dict[str, Any]) -> None:
     _require(protocol, PROTOCOL, "protocol")
     _require(protocol, {"data": str} if "data" in protocol else {}, "protocol")
+    if "metrics" in protocol:
+        _listed(protocol["metrics"], dict, "protocol.metrics")
     recipe = protocol["recipe"]
     _require(recipe, {"name": str} if recipe.get("name") else {"kind": str}, "protocol.recipe")
 
@@ -75,6 +77,8 @@ def _metric(entry: Any, where: str, clips: int) -> None:
         _listed(entry[name], NUMBER, f"{where}.{name}")
     if len({len(entry[name]) for name in CURVE}) > 1 or len(entry["per_clip"]) not in (0, clips):
         raise ValueError(f"{where} has numbers of another count of frames or clips")
+    if "ratio_to_error" in entry:
+        _require(entry, {"ratio_to_error": NUMBER}, where)
     for pair in TOGETHER:
         _require(entry, dict.fromkeys(pair, NUMBER) if set(pair) & set(entry) else {}, where)
     if entry.get("best_of"):

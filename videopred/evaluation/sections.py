@@ -6,6 +6,13 @@ from videopred.evaluation import bootstrap, revisit
 from videopred.evaluation.blocks import Block
 from videopred.evaluation.cells import Best, Table, digits, pair
 
+GOOD = {
+    "one": "1 is right",
+    "higher": "higher is better",
+    "lower": "lower is better",
+    "neither": "neither more nor less is better",
+}
+
 
 def sections(block: Block) -> list[tuple[str, Table]]:
     """The tables of a block, each with its title; that of costs has none."""
@@ -48,52 +55,67 @@ def _metric(block: Block, metric: str) -> tuple[str, Table]:
     if known is None:
         return metric, [["", "mean"], *([name, "-"] for name in entries)]
     windows, grouped = list(known["windows"]), any("group_mean" in entry for entry in entries.values())
-    ratio = known["better"] == "one"
+    ratio, ranked = known["better"] == "one", known["better"] in ("higher", "lower")
     header = ["", *(f"frame {w}" if "-" not in w else w for w in windows)]
     header += ["lowest", "highest"] if ratio else []
-    header += [f"groups of {block.protocol['group_size']}"] if grouped else []
+    header += [f"groups of {block.protocol['group_size']} ± std"] if grouped else []
     best = {w: _best(block, metric, w) for w in windows}
     table = [header]
     for name, entry in entries.items():
         if "windows" not in entry:
             table.append([name, *["-"] * (len(header) - 1)])
             continue
-        cells = [pair(entry["windows"][w]["mean"], entry["windows"][w]["stderr"]) for w in windows]
+        cells = [pair(*_cell(entry, w)) for w in windows]
         cells = [Best(cell) if name in best[w] else cell for cell, w in zip(cells, windows, strict=True)]
         if ratio:
             finite = [x for x in entry["per_frame"] if x is not None]
             cells += [f"{f(finite):.3f}" if finite else "-" for f in (min, max)]
-        cells += [pair(entry["group_mean"], entry["group_std"])] if grouped else []
+        cells += [pair(entry.get("group_mean"), entry.get("group_std"))] if grouped else []
         table.append([name, *cells])
-    if not ratio:
+    if ranked:
         table += _gains(block, metric, windows, len(header))
-    if floor := known.get("floor"):
+    if (floor := known.get("floor")) is not None:
         among = f"true clips, {known['floor_clips']} against {known['floor_clips']}"
         table.append([among, pair(floor, None), *[""] * (len(header) - 2)])
     unit = f" ({known['unit']})" if known["unit"] else ""
-    good = {"one": "1 is right", "higher": "higher is better", "lower": "lower is better"}[known["better"]]
-    what = "of all clips together" if not known["per_frame"] else "mean ± standard error over clips"
-    return f"{metric}{unit}, {good}; {what}", table
+    together = f"of all clips together{_settings(block, metric)}"
+    what = "mean ± standard error over clips" if known["per_frame"] else together
+    return f"{metric}{unit}, {GOOD[known['better']]}; {what}", table
+
+
+def _cell(entry: dict[str, Any], window: str) -> tuple[float | None, float | None]:
+    """Mean and standard error in a window; none where another version of the program has no such window."""
+    cell = entry["windows"].get(window, {"mean": None, "stderr": None})
+    return cell["mean"], cell["stderr"]
+
+
+def _settings(block: Block, metric: str) -> str:
+    """The conventions that a number is of, from the protocol, whose metrics are in the order of a row's."""
+    settings = dict(zip(block.rows[0]["metrics"], block.protocol.get("metrics", []), strict=False)).get(metric, {})
+    told = [f"{key} {value}" for key, value in settings.items() if key != "kind" and (key, value) != ("frames", 0)]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _best(block: Block, metric: str, window: str) -> set[str]:
     """The rows that are best in a window, of those that are scored on all clips; none if there is only one."""
     most = max(row["clips"] for row in block.rows)
     entries = {row["name"]: row["metrics"][metric] for row in block.rows if row["clips"] == most}
-    means = {name: entry["windows"][window]["mean"] for name, entry in entries.items() if "windows" in entry}
+    means = {name: _cell(entry, window)[0] for name, entry in entries.items() if "windows" in entry}
     order = {"one": lambda mean: -abs(mean - 1), "higher": float, "lower": lambda mean: -mean}
-    ranks = {name: order[entries[name]["better"]](mean) for name, mean in means.items() if mean is not None}
+    found = {name: mean for name, mean in means.items() if mean is not None and entries[name]["better"] in order}
+    ranks = {name: order[entries[name]["better"]](mean) for name, mean in found.items()}
     return {name for name, rank in ranks.items() if rank == max(ranks.values()) and len(ranks) > 1}
 
 
+def named(row: dict[str, Any], metric: str) -> dict[str, dict[str, Any]]:
+    """What a row has of a metric; where several samples were drawn, behind it the best of each clip."""
+    entry = row["metrics"][metric]
+    best = entry.get("best_of")
+    return {row["name"]: entry} | ({f"{row['name']}, best of {best['samples']}": best} if best else {})
+
+
 def _entries(block: Block, metric: str) -> dict[str, dict[str, Any]]:
-    """What each row has of a metric; where several samples were drawn, behind it the best of each clip."""
-    found = {}
-    for row in block.rows:
-        entry = found[row["name"]] = row["metrics"][metric]
-        if best := entry.get("best_of"):
-            found[f"{row['name']}, best of {best['samples']}"] = best
-    return found
+    return {name: entry for row in block.rows for name, entry in named(row, metric).items()}
 
 
 def _gains(block: Block, metric: str, windows: list[str], width: int) -> Table:
@@ -120,10 +142,9 @@ def _gain(own: dict, rivals: list[dict], metric: str, windows: list[str], width:
     sign = -1 if entry["better"] == "lower" else 1
     cells = []
     for w in windows:
-        mean, *means = (one["windows"][w]["mean"] for one in (entry, *others))
-        known = [sign * other for other in means if other is not None]
-        gain = None if mean is None or not known else sign * mean - max(known)
-        cells.append("-" if gain is None else f"{gain:+.{digits(mean)}f}")
+        mean, *rest = (_cell(x, w)[0] for x in (entry, *others))
+        known = [sign * x for x in rest if x is not None]
+        cells.append("-" if mean is None or not known else f"{sign * mean - max(known):+.{digits(mean)}f}")
     return cells + [""] * (width - len(cells))
 
 
@@ -169,6 +190,8 @@ def notes(block: Block) -> list[str]:
                 notes += [f"note: {row['name']}: revisit, {metric}: {reason}"] * bool(reason)
             if entry.get("capped_frames"):
                 notes.append(f"note: {row['name']}: {entry['capped_frames']} frame(s) at the cap of {metric}")
+            if (ratio := entry.get("ratio_to_error")) is not None:
+                notes.append(f"note: {row['name']}: {metric} is {ratio:.2f} of the squared error; 1 is right")
     return notes
 
 
@@ -179,6 +202,8 @@ def _shared_notes(block: Block) -> list[str]:
         for metric, entry in row["metrics"].items():
             if entry.get("reason"):
                 said.setdefault(f"{metric} not computed: {entry['reason']}", []).append(row["name"])
+            if entry.get("group_reason"):
+                said.setdefault(f"{metric}: no mean over groups: {entry['group_reason']}", []).append(row["name"])
             if entry.get("warning"):
                 said.setdefault(f"{metric}: {entry['warning']}", []).append(row["name"])
     every = len(block.rows)

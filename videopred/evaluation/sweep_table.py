@@ -70,8 +70,8 @@ def _unequal(rows: Sequence[dict[str, Any]], budget: float) -> list[str]:
 def _scores(row: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Metrics and windows that are shown: the second window (1-20) if there is one, and the whole horizon; of the first
     metric the first frame too."""
-    found, metrics = [], row["metrics"] if row else {}
-    for number, (metric, entry) in enumerate(metrics.items()):
+    found = []
+    for number, (metric, entry) in enumerate((row or {"metrics": {}})["metrics"].items()):
         windows = list(entry.get("windows", {}))
         found += [(metric, window) for window in dict.fromkeys(windows[min(number, 1) : 2] + windows[-1:])]
     return found

@@ -15,7 +15,7 @@ from typing import Any
 from videopred.evaluation import revisit
 from videopred.evaluation.blocks import Block, blocks
 from videopred.evaluation.cells import aligned, escaped, piped, tabular
-from videopred.evaluation.sections import differences, notes, sections
+from videopred.evaluation.sections import differences, named, notes, sections
 
 
 def render(results: Sequence[dict[str, Any]], format: str, labels: Sequence[str] = (), **options: Any) -> str:
@@ -51,25 +51,27 @@ def latex(blocks: Sequence[Block]) -> str:
 
 
 def comma_separated(blocks: Sequence[Block]) -> str:
-    """One line per row, metric and window, and per group of a revisit test."""
+    """One line per row (and best of its samples), metric and window, and per group of a revisit test."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     costs = ["parameters", "flops_per_frame", "step_ms", "frames_per_second"]
     compared = ["against", "difference", "low", "high"] if any(block.against for block in blocks) else []
     head = ["protocol", "protocol_hash", "row", "clips", "samples", "metric", "frames", "mean", "stderr"]
-    writer.writerow([*head, *costs, *compared])
+    writer.writerow([*head, *costs, *compared, "data"])
     for block in blocks:
         apart = {metric: differences(block, metric) for metric in block.rows[0]["metrics"]}
         for row in block.rows:
-            for metric, entry in row["metrics"].items():
-                start = [block.protocol["name"], block.protocol["hash"], row["name"], row["clips"], row["samples"]]
-                whole, found = list(entry.get("windows", {}))[-1:], apart[metric].get(row["name"])
+            entries = [(name, x, y) for x in row["metrics"] for name, y in named(row, x).items()]
+            for name, metric, entry in entries:
+                start = [block.protocol["name"], block.protocol["hash"], name, row["clips"], row["samples"]]
+                whole, found = list(entry.get("windows", {}))[-1:], apart[metric].get(name)
                 for frames, *numbers in _lines(entry):
                     numbers += [row[cost] for cost in costs]
                     if compared:
                         told = [block.against, found.mean, found.low, found.high] if found else []
                         numbers += told if told and [frames] == whole else [""] * 4
-                    writer.writerow([*start, metric, frames, *("" if x is None else x for x in numbers)])
+                    numbers = ["" if x is None else x for x in [*numbers, block.protocol.get("data")]]
+                    writer.writerow([*start, metric, frames, *numbers])
     return out.getvalue().rstrip("\n")
 
 

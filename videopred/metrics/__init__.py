@@ -1,9 +1,10 @@
 """The list of metrics: how predicted frames are compared with the true ones.
 
-A member is a frozen config with `kind`, `better` (which way is good), `unit` and `build()`; if a setting changes what
-is measured, also with a `label` for results, in place of `kind`. Where something is missing that the metric needs,
-`build` raises ValueError and says what to do. What it returns is an accumulator that holds one number (or a few) per
-clip, sample and frame, or one row of features per clip and sample, never frames:
+A member is a frozen config with `kind`, `better` (which way is good: "higher", "lower", nearer to "one" or "neither"),
+`unit` and `build()`; two of a kind that stand in one table, such as FVD of 16 frames and of 128, also have a `label`
+for results, in place of `kind`. Where something is missing that the metric needs, `build` raises ValueError and says
+what to do. What it returns is an accumulator that holds one number (or a few) per clip, sample and frame, or one row of
+features per clip and sample, never frames:
 
     update(predicted, target, clip_ids, sample=0)
         predicted, target  (b, t, h, w, c), uint8 or floating in [0, 1]; anything else is a ValueError

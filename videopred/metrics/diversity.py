@@ -32,7 +32,7 @@ class DiversityConfig:
     """Diversity: mean squared difference between samples of a clip, over pairs; the protocol must ask for several."""
 
     kind: Literal["diversity"] = "diversity"
-    better: ClassVar[str] = "higher"
+    better: ClassVar[str] = "neither"  # noise has much of it
     unit: ClassVar[str] = ""
 
     def build(self) -> "Diversity":

@@ -98,6 +98,8 @@ class FrechetMetric:
 
     def compute(self, order: Sequence[str] | None = None) -> SetScore:
         clips, (predicted, true) = self.numbers.arrays(order)  # (clip, sample, d)
+        if len(clips) < 2:  # under covariance n it would be the distance of two points
+            raise ValueError("a Frechet distance needs at least 2 clips: the covariance of one is undefined")
         samples = range(predicted.shape[1])
         value = self._distance(predicted.reshape(-1, predicted.shape[-1]), true[:, 0])
         extras: dict[str, Any] = {"weights": self.about, "frames_used": self.numbers.frames}

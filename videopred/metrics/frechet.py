@@ -6,8 +6,8 @@ With A, B the centred rows over sqrt(n), so that S = A'A, the last trace is the 
 singular values. It never sees S: sets with fewer rows than dimensions, constant features and a large common offset
 cost no accuracy, where the root of a product of covariances gives anything from 1e-4 to 1e50.
 
-A set is kept as its number of rows, mean and a triangular R with R'R = A'A (unscaled), so it is as small as a
-covariance, and two sets are joined by one QR decomposition. |A B'|_* = |R_A R_B'|_* because the Q's are orthonormal.
+Of more rows than dimensions only a triangular R with R'R = A'A is used, by a QR decomposition: |A B'|_* = |R_A R_B'|_*,
+because the Q's are orthonormal.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Covariance = Literal["n-1", "n"]
 
 
 @dataclass(frozen=True)
-class Moments:
+class _Moments:
     """Mean (d,) and spread of `count` rows; `factor` (k, d), k <= d, has factor' factor = sum of centred squares."""
 
     count: int
@@ -28,7 +28,7 @@ class Moments:
     factor: np.ndarray
 
     @classmethod
-    def of(cls, rows: np.ndarray) -> "Moments":
+    def of(cls, rows: np.ndarray) -> "_Moments":
         """Of rows (n, d). Raises ValueError if there is none or one is not finite."""
         rows = np.asarray(rows, np.float64)
         if rows.ndim != 2 or not len(rows):
@@ -38,14 +38,6 @@ class Moments:
         mean = rows.mean(0)
         return cls(len(rows), mean, _reduced(rows - mean))
 
-    def merge(self, other: "Moments") -> "Moments":
-        """Of both sets together (Chan et al. 1983, with a factor in place of the squares)."""
-        count = self.count + other.count
-        step = other.mean - self.mean
-        between = np.sqrt(self.count * other.count / count) * step
-        factor = _reduced(np.concatenate([self.factor, other.factor, between[None]]))
-        return Moments(count, self.mean + other.count / count * step, factor)
-
     def scaled(self, covariance: Covariance) -> np.ndarray:
         """A with A'A = the covariance. Raises ValueError where it is undefined."""
         degrees = self.count - 1 if covariance == "n-1" else self.count
@@ -54,9 +46,12 @@ class Moments:
         return self.factor / np.sqrt(degrees)
 
 
-def frechet_distance(a: Moments | np.ndarray, b: Moments | np.ndarray, covariance: Covariance = "n-1") -> float:
-    """The distance, never negative, of two sets (rows (n, d) or their Moments), which may differ in number of rows."""
-    a, b = (x if isinstance(x, Moments) else Moments.of(x) for x in (a, b))
+def frechet_distance(first: np.ndarray, second: np.ndarray, covariance: Covariance = "n-1") -> float:
+    """The distance, never negative, of two sets of rows (n, d), which may differ in n.
+
+    Raises ValueError if they differ in d, if one has no row, one that is not finite, or only one under `n-1`.
+    """
+    a, b = _Moments.of(first), _Moments.of(second)
     if a.mean.shape != b.mean.shape:
         raise ValueError(f"features of {len(a.mean)} and {len(b.mean)} dimensions cannot be compared")
     x, y = a.scaled(covariance), b.scaled(covariance)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from videopred import weights
 from videopred.metrics.features import FrechetConfig, Network
-from videopred.metrics.i3d import I3D, BatchNorm, prepared
+from videopred.metrics.i3d import DIMENSIONS, I3D, INPUT, BatchNorm, prepared
 
 Weights = Literal["i3d_pretrained_400", "i3d_torchscript"]
 
@@ -46,11 +46,14 @@ class FVDConfig(FrechetConfig):
 
 @lru_cache(maxsize=2)
 def _network(name: Weights, batch_norm: BatchNorm, path: Path, digest: str) -> Network:
-    about: dict[str, Any] = {"name": name, "sha256": digest}
-    if name == "i3d_torchscript":
-        return Network(_Scripted(path), about)
-    module = I3D(batch_norm)
-    module.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    about: dict[str, Any] = {"name": name, "sha256": digest, "input": INPUT}
+    try:
+        if name == "i3d_torchscript":
+            return Network(_Scripted(path), about)
+        module = I3D(batch_norm)
+        module.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except RuntimeError as error:
+        raise ValueError(f"{path}: holds another network than {name} ({str(error).splitlines()[0]})") from error
     return Network(_Whole(module), about | {"batch_norm": batch_norm})
 
 
@@ -72,4 +75,7 @@ class _Scripted:
 
     def __call__(self, frames: Tensor) -> Tensor:
         module = self.module.to(frames.device)
-        return module(prepared(frames), rescale=False, resize=False, return_features=True)[0]
+        found = module(prepared(frames), rescale=False, resize=False, return_features=True)
+        if found.shape != (1, DIMENSIONS):
+            raise ValueError(f"i3d_torchscript gives {tuple(found.shape)} for a clip: I3D has 1 x {DIMENSIONS} logits")
+        return found[0]

@@ -23,6 +23,7 @@ BatchNorm = Literal["tensorflow", "pytorch"]
 EPSILON: dict[str, float] = {"tensorflow": 1e-3, "pytorch": 1e-5}
 
 SIDE = 224  # pixels, of the frames that the network takes
+INPUT = f"{SIDE} x {SIDE}, bilinear, half-pixel centres, no antialiasing, [-1, 1]"  # what `prepared` does
 MIN_FRAMES = 9  # two time steps must be left after three halvings, for means over pairs of them
 DIMENSIONS = 400
 PIECE = 16  # frames of output at a time, in the first layers

@@ -45,7 +45,8 @@ class LPIPSConfig:
         """Raises WeightsMissing where the trunk is not on this machine, ValueError without the package."""
         path, digest = weights.load(TRUNKS[self.net])
         _network(self.net, path, digest)
-        return PerFrame(partial(lpips, net=self.net), extras={"weights": {"name": TRUNKS[self.net], "sha256": digest}})
+        about = {"name": TRUNKS[self.net], "sha256": digest, "heads_sha256": _heads(self.net)}
+        return PerFrame(partial(lpips, net=self.net), extras={"weights": about})
 
 
 def lpips(predicted: Tensor, target: Tensor, net: Net = "alex") -> Tensor:
@@ -72,6 +73,13 @@ def differentiable(net: Net) -> Callable[[Tensor, Tensor], Tensor]:
         return module.to(x.device)(x, y).mean()
 
     return distance
+
+
+def _heads(net: Net) -> str:
+    """SHA-256 of the package's file of heads."""
+    import lpips as package
+
+    return weights.sha256(Path(package.__file__).parent / "weights" / "v0.1" / f"{net}.pth")
 
 
 @lru_cache(maxsize=3)

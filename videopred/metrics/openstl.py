@@ -3,7 +3,8 @@
     MSE = sum over h, w, c of (predicted - target)^2        frames in [0, 1]; the mean over frames and clips is reported
     MAE = sum over h, w, c of |predicted - target|
 
-So they grow with the size of the frame: 64 x 64 x 1 has 4096 times the mean.
+So they grow with the size of the frame: 64 x 64 x 1 has 4096 times the mean. Under a protocol frames are clipped and
+rounded to uint8 first: sums of a model's own floating frames are a little different.
 """
 
 from dataclasses import dataclass

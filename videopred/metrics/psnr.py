@@ -46,13 +46,22 @@ class PSNROfMeanConfig:
 
 class PSNROfMean(PerFrame):
     def compute(self, order: Sequence[str] | None = None) -> "PSNROfMeanScore":
-        clips, errors = self.numbers.arrays(order)  # (clip, sample, frame)
-        terms, per_clip = _decibels(errors).mean(1), _decibels(errors.mean(2)).mean(1)
-        return PSNROfMeanScore(clips, terms, per_clip, {"mse": errors})
+        return PSNROfMeanScore.of(*self.numbers.arrays(order))
 
 
 class PSNROfMeanScore(Score):
     """At a frame the same as PSNR; over a window, of the error averaged over the window."""
+
+    @classmethod
+    def of(cls, clips: tuple[str, ...], errors: np.ndarray) -> "PSNROfMeanScore":
+        """Of mean squared errors (clip, sample, frame)."""
+        return cls(clips, _decibels(errors).mean(1), _decibels(errors.mean(2)).mean(1), {"mse": errors})
+
+    def best(self, better: str) -> "PSNROfMeanScore | None":
+        """Of each clip the sample of the least error over all its frames; None for one sample."""
+        errors = self.arrays["mse"]
+        chosen = errors[np.arange(len(errors)), errors.mean(2).argmin(1)]
+        return self.of(self.clip_ids, chosen[:, None]) if errors.shape[1] > 1 else None
 
     def window(self, first: int, last: int) -> tuple[float, float]:
         clips = _decibels(self.arrays["mse"][:, :, first - 1 : last].mean(2)).mean(1)

@@ -43,8 +43,8 @@ def costs(runs: Sequence[RunConfig], device: torch.device) -> list[dict[str, flo
 
 def trial(run: RunConfig, device: torch.device) -> Trial:
     """A training of sixteen updates, begun as one is."""
-    run, module, optimizer = begin(run, device)
-    predictor: Any = module
+    predictor: Any
+    run, predictor, optimizer = begin(run, device)
     settings = replace(run.training, steps=2 * UPDATES)
     learner, clock = Learner(predictor, settings), clock_of(settings, device)
     clips = clips_of(run.recipe.build("train", settings.clip_frames), settings, 0, device)

@@ -1,6 +1,7 @@
 """One file over the network, going on where an earlier try stopped."""
 
 import http.client
+import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -18,7 +19,7 @@ def download(url: str, part: Path, progress: bool) -> str:
         return "" if error.code == 416 else f"HTTP {error.code} {error.reason}"  # 416: nothing is left to send
     except urllib.error.URLError as error:
         return str(error.reason)
-    except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
+    except (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError) as error:
         return str(error) or type(error).__name__
     return ""
 
