@@ -64,6 +64,34 @@ def test_tables_only_of_the_same_true_clips(protocol, written):
         table.render([first, evaluate_files(written("3.npz", fake=videos(seed=3)), other, p).data], "table")
 
 
+def test_predictions_of_the_same_true_clips_pair_whatever_files_are_called(protocol, written):
+    """Rows of other clips are not left out in silence."""
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    both, other = written("both.npz", real=videos(), fake=videos(seed=1)), written("other.npy", video=videos())
+    first, second = evaluate_files(both, both, p).data, evaluate_files(written("2.npy", video=videos(seed=2)), other, p)
+    text = table.render([first, second.data], "table", against="both")
+    line = next(line for line in text.splitlines() if line.startswith("2 ") and line.endswith("of 3"))
+    apart = np.subtract(*(x["rows"][0]["metrics"]["psnr"]["per_clip"] for x in (second.data, first)))
+    assert f"{apart.mean():+.4f}" in line or f"{apart.mean():+.2f}" in line
+    assert "in common" not in text
+    named = written("named.npz", real=videos(), fake=videos(seed=3), clip_ids=["a", "b", "c"])
+    third = evaluate_files(named, named, p).data
+    assert third["rows"][0]["clip_ids"] == ["a", "b", "c"]
+    text = table.render([first, third], "table", against="both")
+    assert "note: named: fewer than 2 clips in common with both" in text
+
+
+def test_true_clips_that_come_again_keep_the_names_of_predictions(protocol, written):
+    """Their targets are samples of one clip, as `--save-clips` writes them; the predictions say nothing of samples."""
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    real = written("real.npz", real=videos(n=2)[[0, 0, 1, 1]], clip_ids=["a", "a", "b", "b"], sample=[0, 1, 0, 1])
+    row = evaluate_files(written("fake.npz", fake=videos(n=4, seed=1)), real, p).data["rows"][0]
+    assert row["clip_ids"] == [f"fake.npz/{i}" for i in range(4)] and row["samples"] == 1
+    fake = written("fake.npz", fake=videos(n=4, seed=1), clip_ids=["x", "x", "y", "y"], sample=[0, 1, 0, 1])
+    row = evaluate_files(fake, written("real.npy", video=videos(n=2)[[0, 0, 1, 1]]), p).data["rows"][0]
+    assert row["clip_ids"] == ["0", "2"] and row["samples"] == 2
+
+
 def test_floats_in_one_file_and_the_horizon_alone(protocol, written):
     """Floats are brought to uint8 as the protocol says; without context there are no trivial rows."""
     p = protocol(context=2, horizon=3, metrics=(PSNRConfig(), FVDConfig(context="in")))
@@ -126,7 +154,7 @@ def test_a_clip_that_is_not_finite_is_named_and_the_rest_kept(protocol, written)
     whole = evaluate_files(written("whole.npz", fake=fake), real, p).arrays["whole/psnr/values"]
     fake[1, 3, 5, 5] = np.nan
     result = evaluate_files(written("fake.npz", fake=fake), real, p)
-    assert result.data["rows"][0]["failed_clips"] == {"fake.npz/1": 2}
+    assert result.data["rows"][0]["failed_clips"] == {"1": 2}
     np.testing.assert_array_equal(result.arrays["fake/psnr/values"], whole[[0, 2]])
 
 

@@ -6,6 +6,8 @@ true frames in the result (`data`) does: two results share a table only if they 
 """
 
 import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +93,7 @@ class Files:
         if len(self.fakes) != len(self.reals):
             counts = f"{predictions} holds {len(self.fakes)} clips, {targets} holds {len(self.reals)}"
             raise ValueError(f"{counts}; must be as many")
+        self.ids = _ids(self.fakes, self.reals)
         self.scoring: list[Row] = []
 
     def __len__(self) -> int:
@@ -116,7 +119,7 @@ class Files:
             "name": self.name,
             "predictions": str(self.fakes.path.absolute()),
             "targets": str(self.reals.path.absolute()),
-            "clips": len(self.fakes),
+            "clips": hashlib.sha256(json.dumps([self.ids, self.fakes.clips]).encode()).hexdigest(),
             "environment": result.environment(self.device),
         }
 
@@ -136,16 +139,29 @@ class Files:
                 predicted, truth, whole = _pair(fake, self.reals[i], self.protocol)
             digests += [digest(truth)] if fake.sample == 0 else []
             truth = truth.to(self.device)
-            own.take(predicted, truth, fake.id, fake.sample)
+            own.take(predicted, truth, self.ids[i], fake.sample)
             for row in trivial if whole and fake.sample == 0 else ():
                 assert isinstance(row, TrivialRow)
-                row.take(truth[None], [fake.id])
+                row.take(truth[None], [self.ids[i]])
             yield self.protocol.horizon
         scored = {row.name: row.cut() for row in self.scoring if row.tally.clip_ids}
         yield Part(scored, digests, self.fingerprint(number), own.watch.cut())
 
     def _places(self, number: int) -> range:
         return range(number * BATCH, min((number + 1) * BATCH, len(self.fakes)))
+
+
+def _ids(fakes: RolloutFiles, reals: RolloutFiles) -> list[str]:
+    """What the clip of each prediction is called: as its true clip, so that results pair whoever predicted them.
+
+    Clips of one file that does not name them are called by their number, whatever the file is called; results of other
+    true clips never meet in a table. Where two clips would get one name, they keep those of the predictions.
+    """
+    own = f"{reals.path.name}/" if reals.path.is_file() else ""
+    pairs = zip(fakes.clips, reals.clips, strict=True)
+    true = {fake: real.removeprefix(own) for (fake, sample), (real, _) in pairs if sample == 0}
+    apart = len(set(true.values())) == len(true)
+    return [true[fake] if apart else fake for fake, _ in fakes.clips]
 
 
 def scored(frames: Tensor, protocol: Protocol) -> Tensor:
