@@ -14,15 +14,18 @@ GOOD = {
 }
 
 
-def sections(block: Block) -> list[tuple[str, Table]]:
-    """The tables of a block, each with its title; that of costs has none."""
+def sections(block: Block, timed: bool = True) -> list[tuple[str, Table]]:
+    """The tables of a block, each with its title; that of costs has none.
+
+    timed : also where the time of the evaluation went, which is of the machine, not of the model
+    """
     metrics = block.rows[0]["metrics"]
     tested = [metric for metric in metrics if any("revisit" in row["metrics"][metric] for row in block.rows)]
     found = [_metric(block, metric) for metric in metrics]
     found += [revisit.table(block.rows, metric, block.protocol["revisit"]) for metric in tested]
     found += [section for metric in metrics if len((section := _differences(block, metric))[1]) > 1]
     costs = _costs(block)
-    return found + [("", costs)] * (len(costs) > 1) + [_time(block)] * bool(block.seconds)
+    return found + [("", costs)] * (len(costs) > 1) + [_time(block)] * bool(timed and block.seconds)
 
 
 def differences(block: Block, metric: str) -> dict[str, bootstrap.Difference]:
