@@ -11,6 +11,7 @@ from PIL import Image
 from videopred import cli
 from videopred.clip import to_float
 from videopred.evaluation import blocks, evaluate, evaluate_files, table
+from videopred.evaluation.shown import shown_files
 from videopred.metrics import FVDConfig, PSNRConfig
 
 PROTOCOL = """
@@ -260,6 +261,77 @@ def test_what_a_file_says_of_its_clips_must_fit(protocol, written, fake, real, m
     fake, real = written("fake.npz", fake=videos(seed=1), **fake), written("real.npz", real=videos(), **real)
     with pytest.raises(ValueError, match=message):
         evaluate_files(fake, real, protocol(context=2, horizon=3))
+
+
+def test_a_report_shows_the_clips(protocol, written):
+    """With the context where the targets have it, without where not; those of a result alone cannot be had."""
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),), quantise="truncate")
+    fake, real = videos(seed=1), videos()
+    for name, context in (("whole", 2), ("alone", 0)):
+        files = [written(f"{name}{side}.npy", video=x[:, 2 - context :] / 255) for side, x in ((0, fake), (1, real))]
+        result = evaluate_files(*files, p, name="mine").data
+        clips = shown_files(*files, p, result)
+        best = np.argmax(result["rows"][0]["metrics"]["psnr"]["per_clip"])
+        assert len(clips) == 3 and clips[0].context == context and clips[0].title.endswith(f": {best}")
+        truth, mine = clips[0].panes["truth"].astype(int), clips[0].panes["mine"].astype(int)
+        assert (truth[:context] == mine[:context]).all() and len(truth) == len(mine) == 3 + context
+        assert abs(truth - real[best, 2 - context :]).max() <= 1
+        assert abs(mine[context:] - fake[best, 2:]).max() <= 1
+
+
+def test_a_report_by_the_commands(written, empty_folder, capsys):
+    (empty_folder / "mine.toml").write_text(PROTOCOL)
+    fake, real = written("fake.npz", fake=videos(seed=1)), written("real.npz", real=videos())
+    words = ["eval", "--predictions", str(fake), "--targets", str(real), "mine.toml", "--report", "page.html"]
+    assert cli.main([*words, "--name", "a/b"]) == 0
+    assert capsys.readouterr().err.endswith("videopred: report in page.html\n")
+    page = (empty_folder / "page.html").read_text()
+    assert page.count("<figure") == 3 and "<span>a/b</span>" in page
+    path = "eval/results/a-b-mine.json"
+    assert json.loads((empty_folder / path).read_text())["rows"][0]["name"] == "a/b"
+    assert cli.main(["table", path, "--report", "table.html"]) == 0
+    why = "no clips of a/b in the report: they were predicted elsewhere"
+    assert why in capsys.readouterr().err and why in (empty_folder / "table.html").read_text()
+    assert cli.main(["eval", "x", "mine.toml", "--name", "y"]) == 2
+    assert "--name is for --predictions" in capsys.readouterr().err
+
+
+def test_what_will_not_be_computed_is_said_before_the_work(protocol, written, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("VIDEOPRED_HOME", str(tmp_path))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr("videopred.evaluation.files.collect", lambda *_: pytest.fail(capsys.readouterr().err))
+    pair = written("pair.npz", real=videos(), fake=videos(seed=1))
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(), FVDConfig()))
+    with pytest.raises(
+        pytest.fail.Exception, match="fvd will not be computed: weights missing: run `videopred weights"
+    ):
+        evaluate_files(pair, pair, p, progress=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [
+        ((3, 5, 12, 14), r"x\[\.\.\., None\]"),
+        ((1, 5, 12, 14), r"x\[\.\.\., None\]"),
+        ((5, 3, 12, 14), r"np\.moveaxis\(x, -3, -1\)"),
+        ((3, 5, 1, 12, 14), r"np\.moveaxis\(x, -3, -1\)"),
+        ((2, 3, 5, 12, 14), r"np\.moveaxis\(x, -4, -1\)"),
+    ],
+)
+def test_arrays_of_another_shape_have_a_hint(protocol, written, shape, hint):
+    path = written("a.npy", video=np.zeros(shape, np.uint8))
+    with pytest.raises(ValueError, match=rf"a\.npy: frames have shape .*{hint}"):
+        evaluate_files(path, path, protocol(context=2, horizon=3))
+
+
+def test_a_default_name_is_not_taken_from_other_files(written, empty_folder, capsys):
+    (empty_folder / "mine.toml").write_text(PROTOCOL)
+    (empty_folder / "b").mkdir()
+    real = written("real.npz", real=videos())
+    for folder, code in (("", 0), ("", 0), ("b/", 2)):
+        fake = np.savez(empty_folder / folder / "fake.npz", fake=videos(seed=1)) or f"{folder}fake.npz"
+        assert cli.main(["eval", "--predictions", fake, "--targets", str(real), "mine.toml"]) == code
+    assert "holds the result of predictions fake.npz against" in capsys.readouterr().err
 
 
 def test_more_than_ten_saved_files_come_in_the_order_they_were_made(protocol, predictor, tmp_path):

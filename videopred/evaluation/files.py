@@ -24,7 +24,7 @@ from videopred.evaluation.collect import collect, joined
 from videopred.evaluation.parts import Part, digest
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.result import Result
-from videopred.evaluation.rows import FREE, Row, TrivialRow, apart
+from videopred.evaluation.rows import FREE, Row, TrivialRow, announce, apart
 from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
 
@@ -61,6 +61,7 @@ def evaluate_files(
     """Scores the clips of `predictions` against those of `targets`, the first with the first and so on.
 
     name          : of the row (default: that of `predictions` without its suffix)
+    progress      : a bar on stderr, if that is a terminal, and before it which metrics will not be computed
     device        : where the metrics are computed
     workers, keep : as for `evaluate`
 
@@ -72,8 +73,11 @@ def evaluate_files(
         raise ValueError("`revisit` needs the poses of a recipe, which files do not have; give a protocol without it")
     name = apart(name or name_of(Path(predictions)))
     job = Files(Path(predictions), Path(targets), protocol, name, torch.device(device))
+    rows = job.rows(Stopwatch(job.device))
+    if progress:
+        announce(rows[0])
     parts = collect(job, None if keep is None else Path(keep), workers, progress)
-    rows = [row for row in job.rows(Stopwatch(job.device)) if any(row.name in part.rows for part in parts)]
+    rows = [row for row in rows if any(row.name in part.rows for part in parts)]
     checkpoint = {"name": job.name, "predictions": str(predictions), "targets": str(targets)}
     environment = result.environment(job.device) | {"processes": workers}
     found = joined(rows, parts, protocol, checkpoint, environment)
@@ -126,6 +130,16 @@ class Files:
     def fingerprint(self, number: int) -> str:
         pairs = [_pair(self.fakes[i], self.reals[i], self.protocol)[:2] for i in self._places(number)]
         return digest(*(frames for pair in pairs for frames in pair))
+
+    def first_sample(self, clip: str) -> tuple[Tensor, Tensor, int]:
+        """Of the clip called so: predicted frames, true ones, both uint8 (t, h, w, c), and how many are context.
+
+        Where the targets hold the context, the predicted frames begin with it.
+        """
+        i = next(i for i, (_, sample) in enumerate(self.fakes.clips) if self.ids[i] == clip and sample == 0)
+        predicted, truth, whole = _pair(self.fakes[i], self.reals[i], self.protocol)
+        context = self.protocol.context * whole
+        return torch.cat([truth[:context], scored(predicted, self.protocol)]), truth, context
 
     @torch.no_grad()
     def __call__(self, number: int) -> Iterator[int | Part]:
