@@ -62,6 +62,12 @@ def test_a_wrong_command_line_is_one_line_and_2(words, capsys):
     assert err.count("\n") == 1
 
 
+def test_an_option_that_is_not_there_leads_to_the_help_of_its_command(capsys):
+    with pytest.raises(SystemExit):
+        cli.parse(["eval", "a", "b", "--horizon", "5"])
+    assert "unrecognized arguments: --horizon 5 (see videopred eval --help)" in capsys.readouterr().err
+
+
 def test_overrides_may_stand_anywhere():
     args = cli.parse(["train", "debug", "a=1", "--out", "x", "b.c=2", "d=3"])
     assert (args.out is not None, args.overrides) == (True, ["a=1", "b.c=2", "d=3"])
