@@ -71,7 +71,7 @@ def _scores(row: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Metrics and windows that are shown: the second window (1-20) if there is one, and the whole horizon; of the first
     metric the first frame too."""
     found = []
-    for number, (metric, entry) in enumerate(row["metrics"].items() if row else ()):
+    for number, (metric, entry) in enumerate((row or {"metrics": {}})["metrics"].items()):
         windows = list(entry.get("windows", {}))
         found += [(metric, window) for window in dict.fromkeys(windows[min(number, 1) : 2] + windows[-1:])]
     return found

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -43,6 +43,7 @@ def costs(runs: Sequence[RunConfig], device: torch.device) -> list[dict[str, flo
 
 def trial(run: RunConfig, device: torch.device) -> Trial:
     """A training of sixteen updates, begun as one is."""
+    predictor: Any
     run, predictor, optimizer = begin(run, device)
     settings = replace(run.training, steps=2 * UPDATES)
     learner, clock = Learner(predictor, settings), clock_of(settings, device)
