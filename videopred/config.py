@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 PACKAGE = Path(__file__).parent
 CHECKOUT = PACKAGE.parent
+RUNS = Path("checkpoints") / "runs"  # where training writes, unless it is told where
 # Where files called by name lie: in a wheel inside the package, in a checkout where people look for them.
 FOLDERS = {
     "presets": (PACKAGE / "configs",),
@@ -28,6 +29,7 @@ FOLDERS = {
     "protocols": (PACKAGE / "protocols", CHECKOUT / "eval" / "protocols"),
     "ablations": (PACKAGE / "ablations", CHECKOUT / "eval" / "ablations"),
 }
+
 
 
 class ConfigError(ValueError):

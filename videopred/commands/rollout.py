@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from videopred.commands import action_list, device, sampling
+from videopred.config import RUNS
 
 CONTEXT, HORIZON, FPS = 16, 200, Fraction(20)  # where neither the command line nor the checkpoint or file says
 LEAST = {"index": 0, "count": 1, "context": 1, "horizon": 1, "samples": 1, "seed": 0, "scale": 1}
@@ -25,7 +26,8 @@ def add(subparsers: Any) -> None:
         "memory. Prints the path of the file.",
     )
     option = parser.add_argument
-    option("checkpoint", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name")
+    named = f"a run folder, one of its step_* folders, or the name of a shipped model or of a run in {RUNS}"
+    option("checkpoint", metavar="CHECKPOINT", help=named)
     option("--out", type=Path, required=True, metavar="FILE", help="ends in .mp4 .webm .gif .png or .npz")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--recipe", metavar="R", help="test clips of this recipe (default: of the checkpoint's own)")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from videopred.commands import device
+from videopred.config import RUNS
 
-RUNS = Path("checkpoints") / "runs"
 RESULTS = Path("eval") / "results"
 
 

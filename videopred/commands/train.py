@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from videopred.commands import device
+from videopred.config import RUNS
 
-RUNS = Path("checkpoints") / "runs"
 DRAWN = 2  # clips in a strip
 
 
