@@ -56,7 +56,9 @@ def shipped() -> list[str]:
 
 def runs() -> dict[str, Path]:
     """The runs that a name may mean, sorted: by name, the newest folder of each with a model."""
-    found = {place.name: newest for home in reversed(_homes()) for place in home.glob("*") if (newest := _newest(place))}
+    found = {
+        place.name: newest for home in reversed(_homes()) for place in home.glob("*") if (newest := _newest(place))
+    }
     return dict(sorted(found.items()))
 
 
