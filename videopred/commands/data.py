@@ -92,7 +92,8 @@ def _show(name: str) -> int:
     print(f"# frames: {describe(recipe.format)}")
     for split in ("train", "test"):
         try:
-            print(f"# {split}: {len(recipe.build(split, 1))} clips")
+            count = len(recipe.build(split, 1))
+            print(f"# {split}: {count} clip{'s' * (count != 1)}")
         except NoClips as error:
             print(f"# {split}: none: {error}")
     return 0

@@ -41,6 +41,8 @@ def add(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from videopred import config
+
+    config.find("presets", args.config)  # a name that is wrong is told before torch is imported
     from videopred.training import RunConfig, distributed
     from videopred.training.loop import train
 
