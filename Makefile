@@ -16,11 +16,11 @@ BIN := .venv/bin
 .PHONY: demo test test-videos test-report families fvd-memory format clean
 
 demo: .venv/installed
-	$(BIN)/videopred rollout moving-mnist-small --out demo/rollout.mp4 --count 4 --horizon 200 --scale 4
+	$(BIN)/videopred rollout moving-mnist-small --out demo/rollout.mp4 --count 2 --horizon 100 --scale 4
 	$(BIN)/videopred eval moving-mnist-small moving-mnist-small --clips 8 --out demo/evaluation.json
 	$(BIN)/videopred train debug --out demo/debug
 	@echo
-	@echo "demo/rollout.mp4         four clips, 200 predicted frames each: truth beside prediction"
+	@echo "demo/rollout.mp4         two clips, 100 predicted frames each: truth beside prediction"
 	@echo "demo/evaluation.json     the table above in full: per frame, per clip"
 	@echo "demo/debug/              the run: its config, metrics.jsonl, strips and checkpoints"
 

@@ -80,6 +80,25 @@ def test_a_name_is_looked_for_among_the_shipped_and_the_own(where, step, shipped
     assert (loaded.name, loaded.step) == ("small", 4000)
 
 
+def test_a_name_that_is_both_means_the_shipped_model_and_says_so_once(step, shipped, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(step, shipped / "twice")
+    assert (checkpoint.resolve("twice"), capsys.readouterr().err) == (shipped / "twice", "")
+    own = shutil.copytree(step, shipped / "runs/twice/step_00000007")
+    assert [checkpoint.resolve("twice") for _ in range(2)] == [shipped / "twice"] * 2
+    says = "using the shipped model twice; your run is checkpoints/runs/twice, give its path to use it"
+    assert capsys.readouterr().err == f"videopred: {says}\n"
+    assert checkpoint.resolve("checkpoints/runs/twice") == own.relative_to(tmp_path)
+
+
+def test_a_run_of_the_current_folder_has_a_name_where_no_checkout_is(step, shipped, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    shutil.copytree(step, "checkpoints/runs/mine/step_00000007")
+    assert checkpoint.load("mine").step == 7
+    assert saved.runs() == {"mine": Path("checkpoints/runs/mine/step_00000007")}
+
+
 def test_a_step_that_is_not_whole_is_not_the_newest(step, tmp_path):
     for name in ("step_00000200", ".step_00000300.draft", "damaged_step_00000400", "step_best"):
         (tmp_path / "run" / name).mkdir()

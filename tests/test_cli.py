@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import videopred
-from videopred import cli, clip, config
+from videopred import cli, clip, config, saved
 from videopred.commands import list as list_command
 
 
@@ -21,7 +21,10 @@ def run(*words: str, code: int = 0) -> subprocess.CompletedProcess:
     return done
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["list", "presets"], ["trian"]], ids=" ".join)
+QUICK = [["--help"], ["--version"], ["list"], ["list", "presets"], ["bench"], ["trian"], ["train", "x"], ["sweep", "x"]]
+
+
+@pytest.mark.parametrize("words", QUICK, ids=" ".join)
 def test_answers_without_importing_torch(words):
     code = (
         "import sys; from videopred import cli\n"
@@ -52,7 +55,7 @@ def test_version():
     assert run("--version").stdout == f"videopred {videopred.__version__}\n"
 
 
-@pytest.mark.parametrize("words", [["trian"], [], ["list"], ["list", "colours"], ["show", "--fast", "debug"]])
+@pytest.mark.parametrize("words", [["trian"], [], ["list", "colours"], ["show", "--fast", "debug"]])
 def test_a_wrong_command_line_is_one_line_and_2(words, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(words)
@@ -60,6 +63,12 @@ def test_a_wrong_command_line_is_one_line_and_2(words, capsys):
     assert (stop.value.code, out) == (2, "")
     assert err.startswith("videopred: error: ")
     assert err.count("\n") == 1
+
+
+def test_an_option_that_is_not_there_leads_to_the_help_of_its_command(capsys):
+    with pytest.raises(SystemExit):
+        cli.parse(["eval", "a", "b", "--horizon", "5"])
+    assert "unrecognized arguments: --horizon 5 (see videopred eval --help)" in capsys.readouterr().err
 
 
 def test_overrides_may_stand_anywhere():
@@ -216,7 +225,40 @@ def _cells(line: str) -> list[str]:
 
 def test_show_of_nothing_says_what_there_is(capsys):
     assert cli.main(["show", "debgu"]) == 2
-    assert "presets: debug" in capsys.readouterr().err
+    assert "debgu: neither a preset nor a checkpoint, did you mean 'debug'?" in capsys.readouterr().err
+
+
+def test_show_says_what_a_zero_stands_for(capsys):
+    cli.main(["show", "doom-maze-small"])
+    shown = capsys.readouterr().out
+    assert "num_actions = 0  # 0: as many as the recipe has, 3\n" in shown
+    assert tomllib.loads(shown)["predictor"]["actions"]["num_actions"] == 0
+
+
+def test_list_alone_tells_every_kind(capsys):
+    assert cli.main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [*list_command.UNIONS, *config.FOLDERS, "checkpoints"]
+    assert all(len(line.split()) > 2 for line in lines)
+
+
+def test_list_checkpoints_gives_what_a_command_takes(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(saved, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.chdir(tmp_path)
+    runs = ("checkpoints/runs/mine/step_00000007", "checkpoints/runs/both/step_00000009", "checkpoints/runs/none")
+    for name in ("shipped/both", *runs):
+        (tmp_path / name).mkdir(parents=True)
+        if not name.endswith("none"):
+            (tmp_path / name / "model.safetensors").touch()
+    (tmp_path / "shipped/both/card.json").write_text('{"step": 4000}')
+    assert cli.main(["list", "checkpoints"]) == 0
+    told = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert told == [
+        ["both", "shipped, step 4000"],
+        ["checkpoints/runs/both", "checkpoints/runs/both, step 9"],
+        ["mine", "checkpoints/runs/mine, step 7"],
+    ]
+    assert all(saved.resolve(name) for name, _ in told)
 
 
 def test_the_public_names_stay_what_they_are():

@@ -90,7 +90,10 @@ WRONG = {
     "length of a tuple": ({"span": [0.5]}, "model.span = [0.5]: must be a list of 2"),
     "nested tuple": ({"skips": [[1, 2], [3]]}, "model.skips[1] = [3]: must be a list of 2"),
     "value for a list": ({"widths": 4}, "model.widths = 4: must be a list"),
-    "value for a table": ({"memory": 4}, "model.memory = 4: must be a table"),
+    "value for a table": (
+        {"memory": 4},
+        "model.memory = 4: must be a table; one sets its keys, for example model.memory.kind=...",
+    ),
     "word": ({"mode": "papre"}, "model.mode = 'papre': must be one of paper, ours, did you mean 'paper'?"),
     "infinite": ({"extra": {"a": float("inf")}}, "model.extra.a = inf: must be a finite number"),
     "no number": ({"extra": {"a": float("nan")}}, "model.extra.a = nan: must be a finite number"),

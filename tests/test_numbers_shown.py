@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from videopred.evaluation import revisit
+from videopred.evaluation import revisit, sweep_table
 from videopred.evaluation.cells import pair
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +62,15 @@ def test_tables_of_scores(page):
             assert cells == expected(data, header, label), f"{data['protocol']['name']}: {label}"
     if page == ROOT / "README.md":
         assert len(shown) >= 3
+
+
+def test_tables_of_sweeps():
+    """As `videopred sweep NAME --format markdown` prints them, and each ablation has one."""
+    shown = [(data, table) for data, table in tables(ROOT / "eval/README.md") if "ablation" in data]
+    for data, table in shown:
+        lines = [line for line in sweep_table.table(data, markdown=True).splitlines() if line.startswith("| ")]
+        assert table == [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert len(shown) == len(list((ROOT / "eval/ablations").glob("*.toml")))
 
 
 def test_costs():

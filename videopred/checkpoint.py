@@ -29,7 +29,7 @@ class Loaded:
 
 
 def load(checkpoint: str, device: torch.device | str = "cpu") -> Loaded:
-    """The model that `checkpoint` names: a run folder (its newest step), a step folder, or a shipped model's name.
+    """The model that `checkpoint` names: a run folder (its newest step), a step folder, or a name (`saved.resolve`).
 
     Raises FileNotFoundError if there is none, ValueError if its files are damaged or do not belong together.
     """

@@ -57,7 +57,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if hasattr(args, "overrides") and not any(word.startswith("-") for word in rest):
         args.overrides = [*args.overrides, *rest]
     elif rest:
-        top.error(f"unrecognized arguments: {' '.join(rest)}")
+        Parser(prog=f"{top.prog} {args.command}").error(f"unrecognized arguments: {' '.join(rest)}")
     return args
 
 

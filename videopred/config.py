@@ -12,6 +12,7 @@ import importlib
 import tomllib
 import types
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 PACKAGE = Path(__file__).parent
 CHECKOUT = PACKAGE.parent
+RUNS = Path("checkpoints") / "runs"  # where training writes, unless it is told where
 # Where files called by name lie: in a wheel inside the package, in a checkout where people look for them.
 FOLDERS = {
     "presets": (PACKAGE / "configs",),
@@ -69,7 +71,7 @@ def find(folder: str, name: str) -> Path:
     for place in FOLDERS[folder]:
         if (place / f"{name}.toml").is_file():
             return place / f"{name}.toml"
-    raise ConfigError(f"{name}: no such name in {folder}{_meant(name, shipped(folder))}")
+    raise ConfigError(f"{name}: no such name in {folder}{meant(name, shipped(folder))}")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def _dataclass(cls: Any, data: Any, path: str) -> Any:
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for key in data:
         if key not in fields:
-            raise ConfigError(f"{_join(path, key)}: no such key{_meant(key, fields)}")
+            raise ConfigError(f"{_join(path, key)}: no such key{meant(key, fields)}")
     values = {}
     for name, value in _expand(cls, data).items():
         if name == "kind" and ":" in str(value):
@@ -188,16 +190,14 @@ def _union(args: tuple[Any, ...], data: Any, path: str) -> Any:
         return _dataclass(_member(members, data, path), data, path)
     members.sort(key=lambda member: member is not type(data))  # 1 is an int before it is a float
     for member in members[:-1]:
-        try:
+        with suppress(ConfigError):
             return from_dict(member, data, path)
-        except ConfigError:
-            continue
     return from_dict(members[-1], data, path)
 
 
 def _member(members: Sequence[Any], data: Any, path: str) -> Any:
     """The class that a table's `kind` asks for."""
-    _require_table(data, path)
+    _require_table(data, path, dataclasses.fields(members[0])[0].name)
     kind = data.get("kind")
     if isinstance(kind, str) and ":" in kind:
         return _outside(kind, _join(path, "kind"))
@@ -215,9 +215,7 @@ def _outside(kind: str, path: str) -> Any:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"{path} = {kind!r}: cannot be imported ({error}); is it installed, or on PYTHONPATH?"
-        ) from error
+        raise ConfigError(f"{path} = {kind!r}: cannot be imported ({error}); is it on PYTHONPATH?") from error
     if not dataclasses.is_dataclass(found) or "kind" not in {field.name for field in dataclasses.fields(found)}:
         raise ConfigError(f"{path} = {kind!r}: must name a dataclass with a field `kind` and a method `build`")
     return found
@@ -258,9 +256,9 @@ def _require_name(name: Any) -> None:
         raise ConfigError(f"name = {name!r}: files are called after it; must be printable, without /, and not empty")
 
 
-def _require_table(data: Any, path: str) -> None:
+def _require_table(data: Any, path: str, key: str = "KEY") -> None:
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} = {data!r}: must be a table")
+        raise ConfigError(f"{path} = {data!r}: must be a table; one sets its keys, for example {_join(path, key)}=...")
 
 
 def _join(path: str, key: str) -> str:
@@ -276,5 +274,6 @@ def _close(word: str, names: Iterable[str]) -> str:
     return f", did you mean {close[0]!r}?" if close else ""
 
 
-def _meant(word: str, names: Iterable[str]) -> str:
+def meant(word: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown `word`: a name that is near it, or all there are."""
     return _close(word, names) or f", there are: {_listed(names)}"

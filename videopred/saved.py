@@ -1,12 +1,16 @@
 """What a model is on disk: `model.safetensors` and `config.toml` in one folder. No pickle.
 
-A run folder holds step folders `step_00001000`, each a model; a name means a model that ships under checkpoints/.
+A run folder holds step folders `step_00001000`, each a model; a name means a model that ships under checkpoints/, or
+a run in checkpoints/runs. Where there are both it is the shipped one, so that what people quote by a name is one model.
 The files hold numbers and settings only. One setting can bring in code: a part whose `kind` is "package.module:Config"
 is imported, so such a checkpoint may run what is installed or on PYTHONPATH under that name, as `import` would.
 """
 
+import functools
 import hashlib
 import json
+import os
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -23,22 +27,58 @@ SHIPPED = config.CHECKOUT / "checkpoints"
 
 def resolve(checkpoint: str) -> Path:
     """The folder that holds the model's files. Raises FileNotFoundError that says what was looked for."""
-    for folder in (Path(checkpoint), SHIPPED / checkpoint, SHIPPED / "runs" / checkpoint):
-        if (folder / MODEL).is_file():
-            return folder
-        complete = [path for path in steps(folder) if (path / MODEL).is_file()]
-        if complete:
-            return complete[-1]
+    if found := _newest(Path(checkpoint)):
+        return found
+    own = next((run for place in _homes() if _newest(run := place / checkpoint)), None)
+    if found := _newest(SHIPPED / checkpoint):
+        if own is not None:
+            _say_shipped(checkpoint, own)
+        return found
+    if own is not None and (found := _newest(own)):
+        return found
     if Path(checkpoint).exists():
         raise FileNotFoundError(
             f"{checkpoint}: holds no {MODEL} and no step_* folder with one; give a run folder or a step"
         )
-    names = sorted(path.parent.name for path in SHIPPED.glob(f"*/{MODEL}"))
+    names = shipped()
     raise FileNotFoundError(
-        f"{checkpoint}: no such checkpoint. Give a run folder, one of its step_* folders, or a shipped model; shipped "
+        f"{checkpoint}: no such checkpoint. Give a run folder, one of its step_* folders, the name of a run in "
+        f"{config.RUNS}, or a shipped model; shipped "
         + (f"are {', '.join(names)}" if names else "models lie under checkpoints/ of the source repository, not in the "
            "installed package: clone it, or copy that folder and give its path")
     )  # fmt: skip
+
+
+def shipped() -> list[str]:
+    """Names of the models that ship, sorted; none in an installed package."""
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{MODEL}"))
+
+
+def runs() -> dict[str, Path]:
+    """The runs that a name may mean, sorted: by name, the newest folder of each with a model."""
+    found = {
+        place.name: newest for home in reversed(_homes()) for place in home.glob("*") if (newest := _newest(place))
+    }
+    return dict(sorted(found.items()))
+
+
+def _homes() -> tuple[Path, Path]:
+    """Where runs lie: under the current folder, where training writes, and in the checkout."""
+    return config.RUNS, SHIPPED / "runs"
+
+
+def _newest(folder: Path) -> Path | None:
+    """The folder itself if it holds a model, else its newest step folder that does."""
+    if (folder / MODEL).is_file():
+        return folder
+    return next((path for path in reversed(steps(folder)) if (path / MODEL).is_file()), None)
+
+
+@functools.cache  # said once
+def _say_shipped(checkpoint: str, own: Path) -> None:
+    if os.environ.get("RANK", "0") == "0":  # of processes that train together one speaks
+        text = f"using the shipped model {checkpoint}; your run is {own}, give its path to use it"
+        print(f"videopred: {text}", file=sys.stderr)
 
 
 def steps(run: Path) -> list[Path]:

@@ -46,7 +46,7 @@ class Trained:
 
 
 def load(checkpoint: str, device: torch.device | str = "cpu") -> Trained:
-    """The codec that `checkpoint` names: a run folder (its newest step), a step folder, or a shipped model's name.
+    """The codec that `checkpoint` names: a run folder, a step folder, or a name (`saved.resolve`).
 
     Raises FileNotFoundError if there is none, ValueError if it holds no tokenizer or its files are damaged.
     """

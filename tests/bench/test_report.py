@@ -71,7 +71,7 @@ def test_nan_is_refused_before_anything_is_written(data, tmp_path):
 
 def test_the_table_has_a_block_for_every_shape(data):
     machine, _, head, fast, slow, _, head2, absent, _, note = report.table(data).splitlines()
-    assert machine.startswith("Abacus, 1 thread(s), torch 2.0; at best matmul 100 GFLOP/s")
+    assert machine.startswith("Abacus, 1 thread, torch 2.0; at best matmul 100 GFLOP/s")
     assert head.split() == ["L", "4", "median", "ms", "ratio", "to", "rounds", "frames", "per", "second"]
     assert fast.split() == ["fast", "1.5", "-", "3", "123,456"]
     assert slow.split() == ["slow", "12", "8.00", "fast", "3", "-"]

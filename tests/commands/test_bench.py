@@ -35,6 +35,21 @@ def test_every_bench_is_found_and_prints_a_table(name, asked, capsys):
     assert out.splitlines()[-1].split() == ["this", "2", "0.50", "that", "3"]
 
 
+def test_bench_alone_and_its_help_tell_what_each_measures(asked, capsys):
+    assert cli.main(["bench"]) == 0
+    told = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "layer", "--help"])
+    text = capsys.readouterr().out
+    assert all(f"  {name} " in told and what in told and what in text for name, what in bench.NAMES.items())
+    assert "of rollout and drift only" in text and not asked
+
+
+def test_a_checkpoint_for_a_bench_without_one_is_refused(asked, capsys):
+    assert cli.main(["bench", "scan", "--checkpoint", "some"]) == 2
+    assert "--checkpoint some: only rollout and drift take one" in capsys.readouterr().err and not asked
+
+
 def test_options_reach_the_bench_and_the_file(asked, capsys, tmp_path):
     path = tmp_path / "out" / "bench.json"
     assert cli.main(["bench", "rollout", "--quick", "--checkpoint", "some", "--json", str(path)]) == 0

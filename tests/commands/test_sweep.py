@@ -54,7 +54,8 @@ def files(empty_folder):
 
 def test_two_cells(files, capsys, empty_folder):
     assert cli.main(["sweep", files(), "--format", "markdown"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
     assert lines[0].startswith("Does the block matter? blocks: preset debug, 4 updates each; protocol")
     names = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
     assert names == ["", "GLU", "SSM", "copy-last-frame", "mean-of-context", "blank", "mean-image"]
@@ -71,6 +72,8 @@ def test_two_cells(files, capsys, empty_folder):
     assert values["ms/update"] == f"{cost['update_ms']:.0f}" and values["frames/s"] == f"{1e3 / cost['frame_ms']:.0f}"
     assert len(list(empty_folder.glob("checkpoints/runs/ablation-blocks/glu-*/step_00000004"))) == 1
 
+    files = "eval/results/ablation-blocks.json", "checkpoints/runs/ablation-blocks"
+    assert "the result is {}, the trained models are in {}".format(*files) in err
     before = (empty_folder / "eval/results/ablation-blocks.json").read_bytes()
     assert cli.main(["sweep", "blocks.toml"]) == 0
     assert (empty_folder / "eval/results/ablation-blocks.json").read_bytes() == before

@@ -9,9 +9,9 @@ from videopred.data.drawing import BORDER, DIM, EMPTY, GROUND, PREDICTED, SHOWN,
 from videopred.data.strip import STEP, Strip, strip
 
 
-def layout(count=1, samples=1, scale=3, context=2, horizon=3, channels=3, words=()) -> Layout:
+def layout(count=1, samples=1, scale=3, context=2, horizon=3, channels=3, words=(), made="prediction") -> Layout:
     ids = tuple(f"test/{i}" for i in range(count))
-    return Layout(Format(channels, 7, 9), ids, context, horizon, samples, scale, words)
+    return Layout(Format(channels, 7, 9), ids, context, horizon, samples, scale, words, made)
 
 
 def frames(count, samples, seed=0, channels=3):
@@ -88,6 +88,13 @@ def test_board_goes_on_after_the_truth_has_ended():
     [(y, x)] = find(picture, enlarged(fake[0, 0], 6))
     left = picture[y : y + 42, x - board.cell - GAP :][:, :54]
     assert 0.8 < (left == EMPTY).all(-1).mean() < 1, "an empty place, and the word"
+
+
+def test_what_was_not_predicted_is_labelled_by_its_number_in_the_clip():
+    predicted, made = (Strip(layout(made=word)) for word in ("prediction", "from tokens"))
+    labels = [[label for label, _ in drawn.columns.values()] for drawn in (predicted, made)]
+    ahead = [int(label) for label in labels[0] if label.startswith("+")]
+    assert ahead and labels[1][-len(ahead) :] == [str(predicted.layout.context + t) for t in ahead]
 
 
 def test_the_scale_suits_the_number_of_clips():

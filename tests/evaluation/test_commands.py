@@ -1,5 +1,6 @@
 """`videopred eval` and `videopred table`, from arguments to files and exit status."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -96,6 +97,28 @@ def test_a_short_run_does_not_replace_a_whole_one(model, tmp_path, capsys):
     assert [path.name for path in (tmp_path / "eval/results").glob("*.json")] == ["repeat-mine-clips2.json"]
 
 
+def test_the_result_of_another_checkpoint_is_not_replaced(model, tmp_path, monkeypatch, capsys):
+    """One of the same name, as after more training or in another folder; the same one may be evaluated again."""
+    path, words = tmp_path / "eval/results/repeat-mine.json", ["eval", "repeat", "mine.toml"]
+    assert cli.main(words) == 0 and cli.main(words) == 0
+    before = path.read_bytes()
+    loaded = dataclasses.replace(checkpoint.load_either("repeat"), step=6, hash="4567")
+    monkeypatch.setattr(checkpoint, "load_either", lambda *_: loaded)
+    capsys.readouterr()
+    assert cli.main(words) == 2
+    err = capsys.readouterr().err
+    assert "holds the result of checkpoint repeat at step 5 (weights 0123)" in err and "Give --out FILE.json" in err
+    assert path.read_bytes() == before and not [*tmp_path.rglob("*.parts")]
+    assert cli.main([*words, "--out", str(path)]) == 0 and path.read_bytes() != before  # on purpose
+
+
+def test_the_end_names_what_was_written(model, capsys):
+    words = ["eval", "repeat", "mine.toml", "--report", "page.html", "--save-clips", "clips"]
+    assert cli.main(words) == 0
+    *_, result, report = capsys.readouterr().err.splitlines()
+    assert result.endswith(", clips in clips") and report == "videopred: report in page.html"
+
+
 def test_interrupted(model, tmp_path, capsys):
     model.interrupt = True
     assert cli.main(["eval", "repeat", "mine.toml", "--out", "here.json"]) == 130
@@ -138,7 +161,7 @@ def test_table(model, tmp_path, capsys):
     assert cli.main(["table", "one.json", "two.json", "--format", "markdown"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert (
-        sum(line.startswith("| one |") for line in lines) == 4
+        sum(line.startswith("| one |") for line in lines) == 3
         and sum(line.startswith("| blank |") for line in lines) == 2
     )
     assert cli.main(["table", "one.json", "fewer.json"]) == 2

@@ -11,6 +11,7 @@ from PIL import Image
 from videopred import cli
 from videopred.clip import to_float
 from videopred.evaluation import blocks, evaluate, evaluate_files, table
+from videopred.evaluation.shown import shown_files
 from videopred.metrics import FVDConfig, PSNRConfig
 
 PROTOCOL = """
@@ -62,6 +63,34 @@ def test_tables_only_of_the_same_true_clips(protocol, written):
     assert "over best trivial: 1" in table.render([first, second], "table")
     with pytest.raises(ValueError, match="data: "):
         table.render([first, evaluate_files(written("3.npz", fake=videos(seed=3)), other, p).data], "table")
+
+
+def test_predictions_of_the_same_true_clips_pair_whatever_files_are_called(protocol, written):
+    """Rows of other clips are not left out in silence."""
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    both, other = written("both.npz", real=videos(), fake=videos(seed=1)), written("other.npy", video=videos())
+    first, second = evaluate_files(both, both, p).data, evaluate_files(written("2.npy", video=videos(seed=2)), other, p)
+    text = table.render([first, second.data], "table", against="both")
+    line = next(line for line in text.splitlines() if line.startswith("2 ") and line.endswith("of 3"))
+    apart = np.subtract(*(x["rows"][0]["metrics"]["psnr"]["per_clip"] for x in (second.data, first)))
+    assert f"{apart.mean():+.4f}" in line or f"{apart.mean():+.2f}" in line
+    assert "in common" not in text
+    named = written("named.npz", real=videos(), fake=videos(seed=3), clip_ids=["a", "b", "c"])
+    third = evaluate_files(named, named, p).data
+    assert third["rows"][0]["clip_ids"] == ["a", "b", "c"]
+    text = table.render([first, third], "table", against="both")
+    assert "note: named: fewer than 2 clips in common with both" in text
+
+
+def test_true_clips_that_come_again_keep_the_names_of_predictions(protocol, written):
+    """Their targets are samples of one clip, as `--save-clips` writes them; the predictions say nothing of samples."""
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),))
+    real = written("real.npz", real=videos(n=2)[[0, 0, 1, 1]], clip_ids=["a", "a", "b", "b"], sample=[0, 1, 0, 1])
+    row = evaluate_files(written("fake.npz", fake=videos(n=4, seed=1)), real, p).data["rows"][0]
+    assert row["clip_ids"] == [f"fake.npz/{i}" for i in range(4)] and row["samples"] == 1
+    fake = written("fake.npz", fake=videos(n=4, seed=1), clip_ids=["x", "x", "y", "y"], sample=[0, 1, 0, 1])
+    row = evaluate_files(fake, written("real.npy", video=videos(n=2)[[0, 0, 1, 1]]), p).data["rows"][0]
+    assert row["clip_ids"] == ["0", "2"] and row["samples"] == 2
 
 
 def test_floats_in_one_file_and_the_horizon_alone(protocol, written):
@@ -126,7 +155,7 @@ def test_a_clip_that_is_not_finite_is_named_and_the_rest_kept(protocol, written)
     whole = evaluate_files(written("whole.npz", fake=fake), real, p).arrays["whole/psnr/values"]
     fake[1, 3, 5, 5] = np.nan
     result = evaluate_files(written("fake.npz", fake=fake), real, p)
-    assert result.data["rows"][0]["failed_clips"] == {"fake.npz/1": 2}
+    assert result.data["rows"][0]["failed_clips"] == {"1": 2}
     np.testing.assert_array_equal(result.arrays["fake/psnr/values"], whole[[0, 2]])
 
 
@@ -232,6 +261,77 @@ def test_what_a_file_says_of_its_clips_must_fit(protocol, written, fake, real, m
     fake, real = written("fake.npz", fake=videos(seed=1), **fake), written("real.npz", real=videos(), **real)
     with pytest.raises(ValueError, match=message):
         evaluate_files(fake, real, protocol(context=2, horizon=3))
+
+
+def test_a_report_shows_the_clips(protocol, written):
+    """With the context where the targets have it, without where not; those of a result alone cannot be had."""
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(),), quantise="truncate")
+    fake, real = videos(seed=1), videos()
+    for name, context in (("whole", 2), ("alone", 0)):
+        files = [written(f"{name}{side}.npy", video=x[:, 2 - context :] / 255) for side, x in ((0, fake), (1, real))]
+        result = evaluate_files(*files, p, name="mine").data
+        clips = shown_files(*files, p, result)
+        best = np.argmax(result["rows"][0]["metrics"]["psnr"]["per_clip"])
+        assert len(clips) == 3 and clips[0].context == context and clips[0].title.endswith(f": {best}")
+        truth, mine = clips[0].panes["truth"].astype(int), clips[0].panes["mine"].astype(int)
+        assert (truth[:context] == mine[:context]).all() and len(truth) == len(mine) == 3 + context
+        assert abs(truth - real[best, 2 - context :]).max() <= 1
+        assert abs(mine[context:] - fake[best, 2:]).max() <= 1
+
+
+def test_a_report_by_the_commands(written, empty_folder, capsys):
+    (empty_folder / "mine.toml").write_text(PROTOCOL)
+    fake, real = written("fake.npz", fake=videos(seed=1)), written("real.npz", real=videos())
+    words = ["eval", "--predictions", str(fake), "--targets", str(real), "mine.toml", "--report", "page.html"]
+    assert cli.main([*words, "--name", "a/b"]) == 0
+    assert capsys.readouterr().err.endswith("videopred: report in page.html\n")
+    page = (empty_folder / "page.html").read_text()
+    assert page.count("<figure") == 3 and "<span>a/b</span>" in page
+    path = "eval/results/a-b-mine.json"
+    assert json.loads((empty_folder / path).read_text())["rows"][0]["name"] == "a/b"
+    assert cli.main(["table", path, "--report", "table.html"]) == 0
+    why = "no clips of a/b in the report: they were predicted elsewhere"
+    assert why in capsys.readouterr().err and why in (empty_folder / "table.html").read_text()
+    assert cli.main(["eval", "x", "mine.toml", "--name", "y"]) == 2
+    assert "--name is for --predictions" in capsys.readouterr().err
+
+
+def test_what_will_not_be_computed_is_said_before_the_work(protocol, written, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("VIDEOPRED_HOME", str(tmp_path))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr("videopred.evaluation.files.collect", lambda *_: pytest.fail(capsys.readouterr().err))
+    pair = written("pair.npz", real=videos(), fake=videos(seed=1))
+    p = protocol(context=2, horizon=3, metrics=(PSNRConfig(), FVDConfig()))
+    with pytest.raises(
+        pytest.fail.Exception, match="fvd will not be computed: weights missing: run `videopred weights"
+    ):
+        evaluate_files(pair, pair, p, progress=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint"),
+    [
+        ((3, 5, 12, 14), r"x\[\.\.\., None\]"),
+        ((1, 5, 12, 14), r"x\[\.\.\., None\]"),
+        ((5, 3, 12, 14), r"np\.moveaxis\(x, -3, -1\)"),
+        ((3, 5, 1, 12, 14), r"np\.moveaxis\(x, -3, -1\)"),
+        ((2, 3, 5, 12, 14), r"np\.moveaxis\(x, -4, -1\)"),
+    ],
+)
+def test_arrays_of_another_shape_have_a_hint(protocol, written, shape, hint):
+    path = written("a.npy", video=np.zeros(shape, np.uint8))
+    with pytest.raises(ValueError, match=rf"a\.npy: frames have shape .*{hint}"):
+        evaluate_files(path, path, protocol(context=2, horizon=3))
+
+
+def test_a_default_name_is_not_taken_from_other_files(written, empty_folder, capsys):
+    (empty_folder / "mine.toml").write_text(PROTOCOL)
+    (empty_folder / "b").mkdir()
+    real = written("real.npz", real=videos())
+    for folder, code in (("", 0), ("", 0), ("b/", 2)):
+        fake = np.savez(empty_folder / folder / "fake.npz", fake=videos(seed=1)) or f"{folder}fake.npz"
+        assert cli.main(["eval", "--predictions", fake, "--targets", str(real), "mine.toml"]) == code
+    assert "holds the result of predictions fake.npz against" in capsys.readouterr().err
 
 
 def test_more_than_ten_saved_files_come_in_the_order_they_were_made(protocol, predictor, tmp_path):

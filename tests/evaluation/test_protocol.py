@@ -1,6 +1,8 @@
 """Protocols: the shipped files, the hash, and mistakes."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -139,3 +141,12 @@ def test_the_mean_image_is_the_bar_on_moving_mnist():
     scores = torch.cat([psnr(predict(clip), clip[:, 5:]) for clip in (dataset[i].frames[None] for i in range(400))])
     assert scores.mean() == pytest.approx(15.2, abs=0.2)
     assert scores.mean(0).std() < 0.1
+
+
+def test_the_protocol_that_the_page_shows_is_whole(tmp_path):
+    page = (Path(__file__).parents[2] / "eval" / "README.md").read_text()
+    shown = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(shown) == 1
+    (tmp_path / "mine.toml").write_text(shown[0])
+    found = Protocol.load(str(tmp_path / "mine.toml"))
+    assert (found.num_clips, found.context, found.horizon) == (32, 10, 40)

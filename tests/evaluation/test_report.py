@@ -107,6 +107,20 @@ def test_only_the_start_of_a_long_clip_is_shown():
     assert Image.open(io.BytesIO(base64.b64decode(source))).n_frames == report.LONGEST
 
 
+def test_a_clip_that_is_two_of_these_is_shown_once(result):
+    row = result["rows"][1]
+    entry = row["metrics"]["psnr"]
+    for n, want in ((1, ["best and median and worst"]), (2, ["best", "median and worst"])):
+        few = row | {"metrics": {"psnr": entry | {"per_clip": [9.0, 8.0][:n]}}, "clip_ids": ["a", "b"][:n]}
+        chosen = report.choice({"rows": [few]})
+        assert [title.partition(" by psnr")[0] for title in chosen] == want
+        assert [*chosen.values()] == few["clip_ids"]
+
+
+def test_zero_has_no_sign():
+    assert "-0" not in [f"{tick:.4g}" for tick in (*ticks(-0.02, 1.3), *ticks(-3, 0.2))]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "want"),
     [(1, 200, [50, 100, 150, 200]), (12.3, 23, [15, 20]), (0.21, 0.36, [0.25, 0.3, 0.35]), (3, 3, [3])],
@@ -123,7 +137,9 @@ def test_a_table_of_results_shows_their_models(model_files, capsys):
     assert cli.main(["table", str(first), str(second), "--report", "page.html"]) == 0
     text = Path("page.html").read_text()
     assert text.count("<figure") == 3 and text.count("<span>moving-mnist-small</span>") == 3
-    assert "no clips of gone in the report: " in capsys.readouterr().err and "<span>gone</span>" not in text
+    err = capsys.readouterr().err
+    assert "no clips of gone in the report: " in err and "<span>gone</span>" not in text
+    assert "no clips of gone in the report: " in text and err.endswith("videopred: report in page.html\n")
 
 
 @pytest.fixture

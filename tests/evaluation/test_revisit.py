@@ -83,6 +83,16 @@ def test_the_error_of_the_difference_is_paired():
     assert got["difference"]["stderr"] == pytest.approx(0, abs=1e-12) and got["seen"]["stderr"] > 1
 
 
+def test_a_group_of_one_clip_gives_the_difference_no_error():
+    """Its mean is that clip's own number, from which it differs by nothing: 0.00 would be a lie."""
+    values = np.array([[5.0, 1.0], [3.0, 4.0], [8.0, 2.0]])
+    for mask, known in (([[1, 0], [0, 0], [0, 0]], False), ([[1, 0], [0, 1], [0, 0]], True)):
+        apart = compare(values, values, np.array(mask, bool))["difference"]
+        assert apart["mean"] is not None and (apart["stderr"] is not None) == known
+    two = compare(values[:2, :1], values[:2, :1], np.array([[1], [0]], bool))
+    assert two["difference"] == {"mean": 2.0, "stderr": None}
+
+
 def test_rows_of_a_result(corridor, walker):
     p = corridor(revisit=NEAR)
     result = evaluate(walker(p, hears=False), p, batch_size=4)

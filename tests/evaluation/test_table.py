@@ -127,7 +127,7 @@ def test_latex_is_balanced_and_escaped(results):
     assert plain.count("{") == plain.count("}") and plain.count("$") % 2 == 0
     assert not set("%#~<>±") & set(plain)
     for words in ("table", "tabular"):
-        assert text.count(rf"\begin{{{words}}}") == text.count(rf"\end{{{words}}}") == 6
+        assert text.count(rf"\begin{{{words}}}") == text.count(rf"\end{{{words}}}") == 5
     for part in text.split(r"\begin{tabular}")[1:]:
         columns, body = re.match(r"{(l r*)}(.*?)\\end{tabular}".replace(" ", ""), part, re.DOTALL).groups()
         lines = [line for line in body.split("\n") if line and line != r"\hline"]
@@ -151,6 +151,8 @@ def test_differences_to_a_row(results):
     told = {(row["row"], row["metric"]): row for row in rows if row["difference"]}
     assert len(told) == 2 * 5 and told["good", "psnr"]["frames"] == "1-22"
     assert float(told["good", "psnr"]["difference"]) == pytest.approx(np.mean(own) - np.mean(other))
+    assert (told["good", "psnr"]["clips_better"], told["good", "psnr"]["clips_compared"]) == ("5", "5")
+    assert all(row["data"] == results[0]["protocol"]["data"] for row in rows)
     with pytest.raises(
         ValueError, match=r"--against 'best': protocol 'sliding' has no such row; it has good, dim, copy"
     ):
@@ -182,6 +184,8 @@ def test_time_is_split_by_part(results):
     assert line == ["good", *(f"{value:.1f}" for value in [*spent, sum(spent)])]
     old = {key: value for key, value in results[0].items() if key != "seconds"}
     assert "time of evaluation" not in table.render([old], "table")
+    for form in ("markdown", "latex"):  # for papers, which the machine's seconds do not concern
+        assert "time of evaluation" not in table.render(results, form)
 
 
 def test_a_result_of_an_older_version_is_shown(results):

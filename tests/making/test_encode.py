@@ -208,6 +208,7 @@ def test_the_command(recipe, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tokenizer, "load", lambda name, device: trained(recipe))
     assert cli.main(["data", "encode", "walks.toml", "codec", "--clips", "1"]) == 0
     assert "2 clips encoded, 18 frames" in capsys.readouterr().out
+    assert str(making.Encoding(tmp_path, 1, 0, 9, 1.0)).startswith("1 clip encoded, 9 frames")
     folder = tmp_path / "datasets" / "data" / "walks-codec"
     assert json.loads((folder / "encoded.json").read_text())["codec"]["num_codes"] == 16
     assert cli.main(["data", "show", str(folder / "recipe.toml")]) == 0

@@ -98,6 +98,12 @@ def test_without_a_terminal_there_are_plain_lines(settings, tmp_path, capsys):
     assert err.endswith("GiB 01:00 left\n") and "\r" not in err
 
 
+def test_the_loss_of_tokens_is_also_told_in_nats_a_token(settings, tmp_path, capsys):
+    with Log(tmp_path, 9, settings, CPU) as open_log:
+        open_log.step(10, NUMBERS | {"loss": 2085.0, "nats": 8.14}, 6.0)
+    assert capsys.readouterr().err.startswith("step 10/20 loss 2085 (8.14 nats a token) lr 0.001 ")
+
+
 def test_tensorboard_that_is_not_installed_is_named(tiny, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ValueError, match="pip install tensorboard"):

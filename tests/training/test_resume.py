@@ -1,5 +1,6 @@
 """Stopping and going on changes nothing, bit for bit, however a run was stopped."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from videopred import config
 from videopred.data.hold import hold
@@ -257,3 +259,36 @@ def test_no_pickle(two_steps):
 
 def test_teacher_forcing_is_the_default(tiny):
     assert tiny().training.feeding == TeacherForcingConfig()
+
+
+def test_a_new_run_begins_with_another_ones_weights_and_then_needs_its_file_no_more(tiny, go, tmp_path, outcome):
+    first = go(tiny("training.steps=4", "training.ema=0.5"), tmp_path / "first")
+    moved = shutil.copytree(first, tmp_path / "origin")
+    words = [f"origin.checkpoint={moved}", "training.optimizer.learning_rate=0.0", "training.ema=0.9"]
+    words += ["training.optimizer.warmup_steps=0", "training.optimizer.weight_decay=0.0", "training.seed=3"]
+    last = go(tiny(*words, "training.steps=2"), tmp_path / "second")
+    weights, taken = (load_file(folder / "model.safetensors") for folder in (last, moved))
+    assert all(torch.equal(weights[name], taken[name]) for name in taken)  # nothing was learned since, at a rate of 0
+    assert config.parse(tmp_path / "second" / "config.toml")["origin"] == {
+        "checkpoint": str(moved),
+        "hash": hashlib.sha256((moved / "model.safetensors").read_bytes()).hexdigest(),
+    }
+    shutil.rmtree(moved)
+    before = outcome(tmp_path / "second")
+    assert go(tiny(*words, "training.steps=2"), tmp_path / "second") == last
+    assert outcome(tmp_path / "second") == before
+
+
+def test_weights_of_another_shape_or_another_codec_are_refused_before_there_is_a_folder(tiny, go, tmp_path):
+    last = go(tiny("training.steps=1"), tmp_path / "first")
+    with pytest.raises(ValueError, match=r"weights of another model: .* the config makes it"):
+        go(tiny(f"origin.checkpoint={last}", "predictor.stack.dynamics.num_states=4"), tmp_path / "second")
+    with pytest.raises(ValueError, match=r"origin.hash = 'ab': .* now has"):
+        go(tiny(f"origin.checkpoint={last}", "origin.hash=ab"), tmp_path / "second")
+    text = (last / "config.toml").read_text()
+    (last / "config.toml").write_text(text + f'\n[predictor.tokenizer]\nhash = "{"c" * 64}"\n')
+    with pytest.raises(ValueError, match="stands on the codec cccccccccccc, and this run on none"):
+        go(tiny(f"origin.checkpoint={last}"), tmp_path / "second")
+    assert not (tmp_path / "second").exists()
+    with pytest.raises(config.ConfigError, match=rf"training\.steps: 1 -> 2.*--from {tmp_path / 'first'} starts a new"):
+        go(tiny("training.steps=2"), tmp_path / "first")

@@ -47,9 +47,9 @@ def table(data: dict[str, Any]) -> str:
 
 
 def machine(environment: dict[str, Any]) -> str:
-    peaks = environment["peaks"]
+    peaks, threads = environment["peaks"], f"{environment['threads']} thread" + "s" * (environment["threads"] != 1)
     return (
-        f"{environment['cpu']}, {environment['threads']} thread(s), torch {environment['torch']}; at best "
+        f"{environment['cpu']}, {threads}, torch {environment['torch']}; at best "
         f"matmul {peaks['matmul_gflops']:.0f} GFLOP/s, 3x3 convolution {peaks['conv3x3_gflops']:.0f} GFLOP/s, "
         f"copy {peaks['copy_gbytes']:.1f} GB/s"
     )

@@ -6,28 +6,46 @@ from typing import Any
 
 
 def add(subparsers: Any) -> None:
-    from videopred.bench import NAMES
+    from videopred.bench import NAMES, OF_A_MODEL
 
     parser = subparsers.add_parser(
         "bench",
         help="how fast it is on this machine",
-        description="Measures one part of videopred beside what it is to be compared with, in turn, round after round. "
-        "A ratio is the median over rounds of this row's time over that of the row it names. The number of threads is "
-        "torch's; OMP_NUM_THREADS sets it.",
+        description="Measures one part of videopred beside what it is to be compared with, in turn, round\n"
+        "after round. A ratio is the median over rounds of this row's time over that of the row it names. The number\n"
+        "of threads is torch's; OMP_NUM_THREADS sets it.",
+        epilog="benches (without one, this list is printed):\n" + "\n".join(listed()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bench", choices=NAMES, metavar="BENCH", help=f"one of {', '.join(NAMES)}")
+    parser.add_argument("bench", nargs="?", choices=NAMES, metavar="BENCH", help="one of those below")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter rollouts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
-    parser.add_argument("--curve", type=Path, metavar="FILE.svg", help="of `rollout`: draws frame time over horizon")
+    parser.add_argument("--curve", type=Path, metavar="FILE.svg", help="of rollout only: draws frame time over horizon")
     parser.add_argument(
         "--checkpoint",
         metavar="CHECKPOINT",
-        help="of `rollout` (default: the shipped moving-mnist-small, or where that is missing the same untrained)",
+        help=f"of {' and '.join(OF_A_MODEL)} only (default: the shipped moving-mnist-small, or where that is missing "
+        "the same untrained)",
     )
+
+
+def listed() -> list[str]:
+    """A line for each bench: its name and what it measures."""
+    from videopred.bench import NAMES
+
+    return [f"  {name:<{max(map(len, NAMES))}}  {what}" for name, what in NAMES.items()]
 
 
 def run(args: argparse.Namespace) -> int:
     import importlib
+
+    from videopred.bench import OF_A_MODEL
+
+    if args.bench is None:
+        print(*listed(), sep="\n")
+        return 0
+    if args.checkpoint is not None and args.bench not in OF_A_MODEL:
+        raise ValueError(f"--checkpoint {args.checkpoint}: only {' and '.join(OF_A_MODEL)} take one")
 
     from videopred import allocator
     from videopred.bench import curve, machine, report

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from videopred.commands import device
+from videopred.config import RUNS
 
 MOST_WORKERS = 1024
 
@@ -47,7 +48,11 @@ def add(subparsers: Any) -> None:
         "and DIR/recipe.toml, a recipe that reads them. The same command again goes on where it stopped.",
     )
     encode.add_argument("recipe", metavar="RECIPE", help="a shipped name, or a path to a TOML file")
-    encode.add_argument("codec", metavar="CODEC", help="a tokenizer: a run folder, a step_* folder or a shipped name")
+    encode.add_argument(
+        "codec",
+        metavar="CODEC",
+        help=f"a tokenizer: a run folder, a step_* folder, or the name of a shipped model or of a run in {RUNS}",
+    )
     encode.add_argument("--clips", type=int, help="the first of each split (default: all)")
     encode.add_argument("--frames", type=int, help="of each clip, where a recipe's clips have no end")
     encode.add_argument("--out", type=Path, metavar="DIR", help="default: datasets/data/<recipe>-<codec>")
@@ -87,7 +92,8 @@ def _show(name: str) -> int:
     print(f"# frames: {describe(recipe.format)}")
     for split in ("train", "test"):
         try:
-            print(f"# {split}: {len(recipe.build(split, 1))} clips")
+            count = len(recipe.build(split, 1))
+            print(f"# {split}: {count} clip{'s' * (count != 1)}")
         except NoClips as error:
             print(f"# {split}: none: {error}")
     return 0

@@ -1,6 +1,7 @@
 """`videopred eval`: rolls a checkpoint out under a protocol; a table on the screen, everything in one JSON file."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -34,6 +35,7 @@ def add(subparsers: Any) -> None:
         "them, .npy, videos, or a folder of them), which hold context and horizon, or the horizon alone",
     )
     parser.add_argument("--targets", type=Path, metavar="PATH", help="the true clips (.npz: `real`), in the same order")
+    parser.add_argument("--name", metavar="ROW", help="what the row of --predictions is called (default: after PATH)")
     parser.add_argument("--clips", type=int, metavar="N", help="the first N clips in place of the protocol's number")
     parser.add_argument("--samples", type=int, metavar="S", help="rollouts per clip in place of the protocol's number")
     sampling.add_option(parser)
@@ -51,7 +53,8 @@ def add(subparsers: Any) -> None:
         type=Path,
         metavar="FILE.json",
         help=f"the result (default: {RESULTS}/<checkpoint>-<protocol>.json below the current folder; a run with "
-        "--clips or --samples says so in the name, so that it never replaces a whole one)",
+        "--clips or --samples says so in the name, so that it never replaces a whole one, and that of another "
+        "checkpoint is not replaced either)",
     )
     parser.add_argument(
         "--report", type=Path, metavar="FILE.html", help="also write one page: tables, curves, clips that play"
@@ -77,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     of_files = args.predictions is not None or args.targets is not None
     if (args.checkpoint is None) != of_files or (args.predictions is None) != (args.targets is None):
         raise config.ConfigError("give CHECKPOINT PROTOCOL, or --predictions PATH --targets PATH PROTOCOL")
+    if args.name is not None and not of_files:
+        raise config.ConfigError("--name is for --predictions; the row of a checkpoint is called after its folder")
     with ExitStack() as held:
         try:
             result, out, clips = (_files if of_files else _checkpoint)(args, held)
@@ -91,10 +96,12 @@ def run(args: argparse.Namespace) -> int:
             raise
         finally:
             print(render([result.data], args.format))
-    print(f"videopred: result in {out}, arrays in {out.with_suffix('.npz')}", file=sys.stderr)
+    saved = "" if args.save_clips is None else f", clips in {args.save_clips}"
+    print(f"videopred: result in {out}, arrays in {out.with_suffix('.npz')}{saved}", file=sys.stderr)
     if args.report is not None:
         text = report.page([result.data], clips=clips())
         write(args.report, lambda file: file.write(text.encode(errors="backslashreplace")))
+        print(f"videopred: report in {args.report}", file=sys.stderr)
     return 0
 
 
@@ -110,7 +117,8 @@ def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, C
     protocol = Protocol.load(args.protocol)
     loaded = checkpoint.load_either(args.checkpoint, device.device(args.device))
     loaded = checkpoint.resample(loaded, args.sampling)
-    out = args.out or default_out(loaded.name, protocol.name, args.clips, args.samples, args.sampling)
+    own = {"name": loaded.name, "hash": loaded.hash, "step": loaded.step, "config": loaded.config}
+    out = args.out or _unclaimed(default_out(loaded.name, protocol.name, args.clips, args.samples, args.sampling), own)
     require_writable(out)
     held.enter_context(hold(kept_beside(out), "is evaluating"))
     held.callback(Kept(kept_beside(out)).tidy)
@@ -120,7 +128,7 @@ def _checkpoint(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, C
         num_clips=args.clips,
         samples=args.samples,
         batch_size=16 if args.batch_size is None else args.batch_size,
-        checkpoint={"name": loaded.name, "hash": loaded.hash, "step": loaded.step, "config": loaded.config},
+        checkpoint=own,
         progress=True,
         save_clips=args.save_clips,
         workers=args.workers,
@@ -136,6 +144,7 @@ def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, Callab
     from videopred.evaluation.files import name_of
     from videopred.evaluation.parts import Kept
     from videopred.evaluation.result import require_writable
+    from videopred.evaluation.shown import shown_files
 
     given = (args.clips, args.samples, args.batch_size, args.save_clips)
     if args.sampling or any(x is not None for x in given):
@@ -144,13 +153,17 @@ def _files(args: argparse.Namespace, held: ExitStack) -> tuple[Any, Path, Callab
             "they are"
         )
     protocol = Protocol.load(args.protocol)
-    out = args.out or default_out(name_of(args.predictions), protocol.name, None, None)
+    name = args.name or name_of(args.predictions)
+    own = {"name": name, "predictions": str(args.predictions), "targets": str(args.targets)}
+    out = args.out or _unclaimed(default_out(name.replace(os.sep, "-"), protocol.name, None, None), own)
     require_writable(out)
     where = device.device(args.device)
     held.enter_context(hold(kept_beside(out), "is evaluating"))
     held.callback(Kept(kept_beside(out)).tidy)
     options = {"progress": True, "device": where, "workers": args.workers, "keep": kept_beside(out)}
-    return evaluate_files(args.predictions, args.targets, protocol, **options), out, list
+    files = args.predictions, args.targets, protocol
+    result = evaluate_files(*files, name=name, **options)
+    return result, out, lambda: shown_files(*files, result.data)
 
 
 def default_out(
@@ -160,6 +173,39 @@ def default_out(
     changed = [f"-{word}{number}" for word, number in (("clips", clips), ("samples", samples)) if number is not None]
     changed += [f"-{text.partition('=')[0].rpartition('.')[2]}{text.partition('=')[2]}" for text in sampling]
     return RESULTS / f"{checkpoint}-{protocol}{''.join(changed)}.json"
+
+
+def _unclaimed(out: Path, own: dict[str, Any]) -> Path:
+    """`out`, a default name. Raises ConfigError if the result there is of other weights or files than `own`.
+
+    Those of other weights are not replaced even if they are an older step of the same run: a result that took hours is
+    not to be lost for a name that nobody chose. What cannot be read as a result is no reason to stop.
+    """
+    from videopred.evaluation.result import read
+
+    try:
+        before = read(out)["checkpoint"]
+    except ValueError:
+        return out
+    if _identity(before) == _identity(own):
+        return out
+    raise config.ConfigError(
+        f"{out}: holds the result of {_told(before)}; that of {_told(own)} would replace it. Give --out FILE.json for "
+        "the new one, or move the old one away"
+    )
+
+
+def _identity(checkpoint: dict[str, Any]) -> Any:
+    """What tells weights from others, whatever they are called; of files where they lie."""
+    paths = [checkpoint.get(side) for side in ("predictions", "targets")]
+    return checkpoint.get("hash") or [None if path is None else os.path.abspath(path) for path in paths]
+
+
+def _told(checkpoint: dict[str, Any]) -> str:
+    if "predictions" in checkpoint:
+        return f"predictions {checkpoint['predictions']} against {checkpoint.get('targets')}"
+    name, step, weights = (checkpoint.get(key) for key in ("name", "step", "hash"))
+    return f"checkpoint {name} at step {step} (weights {str(weights)[:12]})"
 
 
 def kept_beside(out: Path) -> Path:

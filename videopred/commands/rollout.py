@@ -8,7 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from videopred.commands import action_list, device, sampling
+from videopred.commands import action_list, device, progress, sampling
+from videopred.config import RUNS
 
 CONTEXT, HORIZON, FPS = 16, 200, Fraction(20)  # where neither the command line nor the checkpoint or file says
 LEAST = {"index": 0, "count": 1, "context": 1, "horizon": 1, "samples": 1, "seed": 0, "scale": 1}
@@ -25,7 +26,8 @@ def add(subparsers: Any) -> None:
         "memory. Prints the path of the file.",
     )
     option = parser.add_argument
-    option("checkpoint", metavar="CHECKPOINT", help="a run folder, one of its step_* folders, or a shipped name")
+    named = f"a run folder, one of its step_* folders, or the name of a shipped model or of a run in {RUNS}"
+    option("checkpoint", metavar="CHECKPOINT", help=named)
     option("--out", type=Path, required=True, metavar="FILE", help="ends in .mp4 .webm .gif .png or .npz")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--recipe", metavar="R", help="test clips of this recipe (default: of the checkpoint's own)")
@@ -57,7 +59,6 @@ def add(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-
     from videopred import checkpoint
     from videopred.data.drawing import Layout
     from videopred.data.writer import require_writable, rollout_writer
@@ -107,7 +108,6 @@ def _roll_out(
 ) -> None:
     """Writes the context and then what is predicted, frame by frame; `timeline` is told what takes how long."""
     import torch
-    from tqdm import tqdm
 
     from videopred.clip import Clip, to_uint8
     from videopred.predictors.timeline import by_part
@@ -131,7 +131,7 @@ def _roll_out(
         write(truth[:, t], truth[:, t, None].repeat(layout.samples, 1))
     broken: dict[str, int] = {}  # clip: its first frame that is not finite
     with nullcontext() if timeline is None else by_part(predictor, timeline):
-        for t in tqdm(range(layout.horizon), desc="rollout", unit=" frames", disable=None):
+        for t in progress.told(range(layout.horizon), layout.horizon, "rollout", "frames"):
             if timeline is not None and t == _unwatched(layout.horizon):
                 timeline.reset()
             frames = torch.stack([next(sample) for sample in samples], 1).cpu()  # (n, samples, c, h, w)

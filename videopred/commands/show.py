@@ -5,6 +5,7 @@ The output is the TOML that `videopred train` takes; what is not TOML stands in 
 
 import argparse
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from videopred import config
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
     table, predictor = _config(args.source) if _is_config(args.source) else _checkpoint(args.source)
     predictor = getattr(predictor, "kept", predictor)  # of a tokenizer the codec, without its critic
-    print(config.dumps(table))
+    print(_explained(config.dumps(table), predictor))
     flops, states = cost(predictor) if hasattr(predictor, "predict") else (there_and_back(predictor), Counter())
     counts = parameters(predictor)
     _print(("part", "parameters", "FLOPs per frame"), {part: (counts[part], flops[part]) for part in counts | flops})
@@ -34,6 +35,12 @@ def run(args: argparse.Namespace) -> int:
     if prior := getattr(predictor, "prior", None):
         print(f"#\n# calls of the prior per frame: {prior.calls}")
     return 0
+
+
+def _explained(text: str, predictor: Any) -> str:
+    """The config with a comment where a 0 stands for a number that the recipe gives."""
+    told = f"num_actions = 0  # 0: as many as the recipe has, {predictor.format.num_actions}"
+    return text.replace("[predictor.actions]\nnum_actions = 0\n", f"[predictor.actions]\n{told}\n")
 
 
 def cost(predictor: Any) -> tuple[Counter[str], Counter[str]]:
@@ -105,10 +112,14 @@ def _config(source: str) -> tuple[Any, Any]:
 
 
 def _checkpoint(source: str) -> tuple[Any, Any]:
-    from videopred import checkpoint
+    from videopred import checkpoint, saved
 
     try:
         loaded = checkpoint.load_either(source)
     except FileNotFoundError as error:
-        raise ValueError(f"{error}; presets: {', '.join(config.shipped('presets'))}") from error
+        names = [*saved.shipped(), *saved.runs()]
+        if "/" in source or Path(source).exists() or source in names:
+            raise
+        told = config.meant(source, [*config.shipped("presets"), *names])
+        raise ValueError(f"{source}: neither a preset nor a checkpoint{told} (or give a path)") from error
     return loaded.config, loaded.predictor

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from videopred.commands import device
+from videopred.config import RUNS
 
-RUNS = Path("checkpoints") / "runs"
 RESULTS = Path("eval") / "results"
 
 
@@ -29,13 +29,16 @@ def run(args: argparse.Namespace) -> int:
     import json
 
     from videopred import config
+
+    config.find("ablations", args.ablation)  # a name that is wrong is told before torch is imported
     from videopred.evaluation.sweep_table import table
-    from videopred.sweep import Ablation, sweep
+    from videopred.sweep import Ablation, say, sweep
 
     ablation = config.load(Ablation, "ablations", args.ablation)
     out = args.out or RESULTS / f"ablation-{ablation.name}.json"
     runs = args.runs or RUNS / f"ablation-{ablation.name}"
     data = sweep(ablation, work(ablation, device.device(args.device)), runs, out)
+    say(f"the result is {out}, the trained models are in {runs}")
     print(json.dumps(data, indent=1) if args.format == "json" else table(data, markdown=args.format == "markdown"))
     return 0
 

@@ -47,40 +47,55 @@ def run(args: argparse.Namespace) -> int:
     options = {"across_protocols": args.across_protocols, "against": args.against}
     print(render(results, args.format, names, **options))
     if args.report is not None:
-        text = report.page(results, names, _clips(results), **options)
+        text = report.page(results, names, *_clips(results), **options)
         write(args.report, lambda file: file.write(text.encode(errors="backslashreplace")))
+        print(f"videopred: report in {args.report}", file=sys.stderr)
     return 0
 
 
-def _clips(results: Sequence[dict[str, Any]]) -> list:
-    """The clips that the first result of each protocol names, by every model of it that is on this machine."""
+def _clips(results: Sequence[dict[str, Any]]) -> tuple[list, list[str]]:
+    """The clips that a result of each protocol names, by every model of it that is on this machine.
+
+    The result is the first whose model is here. Also why there are no clips of others, which is said on stderr too.
+    """
     from videopred.evaluation.blocks import blocks, ground
     from videopred.evaluation.shown import shown_of
 
-    clips = []
+    clips, absent = [], []
     for block in blocks(results, across_protocols=True):
         alike = [x for x in results if ground(x) == (block.protocol["hash"], block.protocol.get("data", ""))]
         own = [row["name"] for row in block.models if row.get("role") != "shuffled actions"]
-        models = {name: model for name, x in zip(own, alike, strict=True) if (model := _model(name, x)) is not None}
+        models, here = {}, []
+        for name, x in zip(own, alike, strict=True):
+            try:
+                models[name] = _model(x["checkpoint"])
+                here.append(x)
+            except (ValueError, OSError) as error:
+                absent.append(f"no clips of {name} in the report: {error}")
         try:
-            clips += shown_of(models, alike[0]) if models else []
+            clips += shown_of(models, here[0]) if models else []
         except (ValueError, OSError) as error:
-            print(f"videopred: no clips of {block.protocol['name']} in the report: {error}", file=sys.stderr)
-    return clips
+            absent.append(f"no clips of {block.protocol['name']} in the report: {error}")
+    for text in absent:
+        print(f"videopred: {text}", file=sys.stderr)
+    return clips, absent
 
 
-def _model(name: str, result: dict[str, Any]) -> Any:
-    """The predictor that a result is of, or None, which is said."""
+def _model(of: dict[str, Any]) -> Any:
+    """The predictor of the `checkpoint` of a result. Raises ValueError or OSError that says why there is none."""
     from videopred import checkpoint
 
-    try:
-        loaded = checkpoint.load_either(result["checkpoint"]["name"])
-        if loaded.hash != result["checkpoint"].get("hash"):
-            raise ValueError("the checkpoint of that name is now another one")
-        return loaded.predictor
-    except (ValueError, OSError) as error:
-        print(f"videopred: no clips of {name} in the report: {error}", file=sys.stderr)
-        return None
+    if "predictions" in of:
+        raise ValueError(
+            "they were predicted elsewhere, and a result holds numbers, not frames; `videopred eval --predictions ... "
+            "--targets ... --report` shows them"
+        )
+    if "name" not in of:
+        raise ValueError("the result does not say of which checkpoint it is")
+    loaded = checkpoint.load_either(of["name"])
+    if loaded.hash != of.get("hash"):
+        raise ValueError("the checkpoint of that name is now another one")
+    return loaded.predictor
 
 
 def labels(paths: Sequence[Path]) -> list[str]:

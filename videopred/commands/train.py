@@ -1,13 +1,14 @@
 """`videopred train`: trains a preset in a folder, and goes on from what the folder already holds."""
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from videopred.commands import device
+from videopred.config import RUNS
 
-RUNS = Path("checkpoints") / "runs"
 DRAWN = 2  # clips in a strip
 
 
@@ -24,6 +25,13 @@ def add(subparsers: Any) -> None:
     parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example training.steps=100")
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"the run folder (default: {RUNS}/<config name>)")
     parser.add_argument(
+        "--from",
+        dest="origin",
+        metavar="CHECKPOINT",
+        help="begin a new run with the weights of this model (averaged ones, if it has them); optimiser, "
+        "schedule and steps start anew",
+    )
+    parser.add_argument(
         "--profile",
         action="store_true",
         help="time a few updates instead: prints where the time goes, writes a trace (profile.json) to the run folder",
@@ -33,10 +41,13 @@ def add(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from videopred import config
+
+    config.find("presets", args.config)  # a name that is wrong is told before torch is imported
     from videopred.training import RunConfig, distributed
     from videopred.training.loop import train
 
-    preset = config.load(RunConfig, "presets", args.config, args.overrides)
+    origin = [] if args.origin is None else [f"origin.checkpoint={json.dumps(args.origin, ensure_ascii=False)}"]
+    preset = config.load(RunConfig, "presets", args.config, [*args.overrides, *origin])
     folder = args.out or RUNS / preset.name
     if args.profile:
         from videopred.training.profile import profiled

@@ -26,6 +26,7 @@ from videopred.data.drawing import (
 MARGIN, GAP, BAR = 12, 10, 4
 ROOM = (1000, 1600)
 SIDE = 192
+NO_TRUTH = "no truth"  # the clip has ended, or other actions were given than its own
 
 
 class Board:
@@ -46,7 +47,7 @@ class Board:
     def draw(self, real: np.ndarray | None, fake: np.ndarray) -> np.ndarray:
         """The next frame: uint8 (height, width, 3).
 
-        real : uint8 (n, h, w, c), or None where the truth has ended
+        real : uint8 (n, h, w, c), or None where there is no truth (any more)
         fake : uint8 (n, samples, h, w, c); during the context, the frames that the model is shown
         """
         picture = self.blank.copy()
@@ -66,8 +67,8 @@ class Board:
         y, x = self._corner(clip, place)
         height, width = self.layout.place(self.scale)
         put(picture[y + TEXT : y + TEXT + height, x : x + width], frame, colour, self.scale)
-        if frame is None and length("ended") < width:
-            write(picture, y + (TEXT + height) // 2, x + (width - length("ended")) // 2, "ended", DIM, EMPTY)
+        if frame is None and (wide := length(NO_TRUTH)) < width:
+            write(picture, y + (TEXT + height) // 2, x + (width - wide) // 2, NO_TRUTH, DIM, EMPTY)
 
     def _foot(self, picture: np.ndarray, colour: Colour) -> None:
         """What the newest frame is, and where it stands in the whole."""

@@ -19,6 +19,7 @@ GROUND, EMPTY, LINE, DIM, BRIGHT = (19, 21, 27), (36, 40, 50), (74, 81, 96), (13
 SHOWN, PREDICTED = (92, 164, 255), (255, 168, 76)
 BORDER, TEXT = 2, 18  # pixels around a frame; height of a line of text
 FONT_SIZE = 12
+PREDICTION = "prediction"
 LARGEST = 8192  # pixels along a side: what players and encoders take
 
 
@@ -37,12 +38,16 @@ class Layout:
     samples: int = 1
     scale: int | None = None
     words: tuple[tuple[str, ...], ...] = ()
-    made: str = "prediction"
+    made: str = PREDICTION
 
     @property
     def labels(self) -> list[str]:
         """Of the places of one clip: truth and predictions."""
         return ["truth", *([self.made] if self.samples == 1 else [f"sample {i + 1}" for i in range(self.samples)])]
+
+    def ahead(self, number: int) -> str:
+        """How a frame after the context is labelled: if predicted, how far ahead; else its number in the clip."""
+        return f"+{number}" if self.made == PREDICTION else f"{self.context + number}"
 
     @functools.cached_property
     def wordiest(self) -> int:

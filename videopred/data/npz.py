@@ -69,11 +69,19 @@ def clips_shape(path: Path, values: Values) -> tuple[int, int, int, int, int]:
     if len(whole) != 5 or whole[4] not in (1, 3, 4):
         raise ValueError(
             f"{path}: {values.name} have shape {shape}; must be (t, h, w, c) with c = 1, 3 or 4, (n, t, h, w, c) or "
-            "(t, h, w)"
+            f"(t, h, w){_hint(shape)}"
         )
     if min(whole) < 1:
         raise ValueError(f"{path}: {values.name} have shape {shape}; it holds none")
     return whole  # type: ignore[return-value]
+
+
+def _hint(shape: tuple[int, ...]) -> str:
+    """What an array that does not fit most likely is, and what to do then."""
+    axes = {4: (-3,), 5: (-3, -4)}.get(len(shape), ())
+    for axis in (axis for axis in axes if shape[axis] in (1, 3, 4)):
+        return f". Channels first? Then move that axis to the end: np.moveaxis(x, {axis}, -1)"
+    return ". Gray clips (n, t, h, w)? Then add a last axis of 1: x[..., None]" if len(shape) == 4 else ""
 
 
 def _range(path: Path, values: Values) -> tuple[float, float]:

@@ -60,12 +60,17 @@ class RolloutFiles:
         self.told = [self._told(file) for file in self.files]
         if not self.files:
             raise ValueError(f"{path}: holds no clips; give .npz, .npy or video files, or a folder of them")
-        _require_samples(path, [clip for told in self.told for clip in zip(told.ids, told.samples, strict=True)])
+        _require_samples(path, self.clips)
 
     @property
     def lossy(self) -> str:
         """Name of a file whose frames are not what was predicted, but what a codec left of it; or ""."""
         return next((name for file in self.files for name in _frames_in(file) if name.lower().endswith(LOSSY)), "")
+
+    @property
+    def clips(self) -> list[tuple[str, int]]:
+        """Id and sample of each."""
+        return [clip for told in self.told for clip in zip(told.ids, told.samples, strict=True)]
 
     def __len__(self) -> int:
         return sum(len(told.ids) for told in self.told)

@@ -1,7 +1,8 @@
 """One picture of a whole rollout: a column per chosen frame, for each clip a row of truth above its predictions.
 
-Columns are labelled with the number of a context frame, or with how far ahead a frame was predicted: "+1", "+20". Where
-frames have words (the actions that led to them), they stand below each clip.
+Columns are labelled with the number of a context frame, or with how far ahead a frame was predicted: "+1", "+20"; of
+frames that were not predicted, such as those made from their own tokens, with their number in the clip. Where frames
+have words (the actions that led to them), they stand below each clip.
 """
 
 import numpy as np
@@ -34,7 +35,7 @@ class Strip:
         self.layout, self.time = layout, 0
         context = np.linspace(1, layout.context, min(CONTEXT_COLUMNS, layout.context)).round().astype(int)
         self.columns = {int(t) - 1: (f"{t}", SHOWN) for t in context}
-        self.columns |= {layout.context + t - 1: (f"+{t}", PREDICTED) for t in _spread(layout.horizon)}
+        self.columns |= {layout.context + t - 1: (layout.ahead(t), PREDICTED) for t in _spread(layout.horizon)}
         self.scale = layout.fit(self._size, SIDE, ROOM)
         self.picture = blank(self._size(self.scale))
         for column, (label, colour) in enumerate(self.columns.values()):

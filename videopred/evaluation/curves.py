@@ -55,7 +55,7 @@ def ticks(low: float, high: float) -> list[float]:
         return [low]
     power = 10.0 ** np.floor(np.log10((high - low) / 4))
     step = next(s for s in (*(s * power for s in STEPS), 10 * power) if (high - low) / s <= 5)
-    return [float(x) for x in np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step]
+    return [float(x) + 0.0 for x in np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step]  # never -0
 
 
 def _axes(places: Sequence[float], values: Sequence[float], across, up) -> str:

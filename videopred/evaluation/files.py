@@ -6,6 +6,8 @@ true frames in the result (`data`) does: two results share a table only if they 
 """
 
 import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +24,7 @@ from videopred.evaluation.collect import collect, joined
 from videopred.evaluation.parts import Part, digest
 from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.result import Result
-from videopred.evaluation.rows import FREE, Row, TrivialRow, apart
+from videopred.evaluation.rows import FREE, Row, TrivialRow, announce, apart
 from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
 
@@ -59,6 +61,7 @@ def evaluate_files(
     """Scores the clips of `predictions` against those of `targets`, the first with the first and so on.
 
     name          : of the row (default: that of `predictions` without its suffix)
+    progress      : a bar on stderr, if that is a terminal, and before it which metrics will not be computed
     device        : where the metrics are computed
     workers, keep : as for `evaluate`
 
@@ -70,8 +73,11 @@ def evaluate_files(
         raise ValueError("`revisit` needs the poses of a recipe, which files do not have; give a protocol without it")
     name = apart(name or name_of(Path(predictions)))
     job = Files(Path(predictions), Path(targets), protocol, name, torch.device(device))
+    rows = job.rows(Stopwatch(job.device))
+    if progress:
+        announce(rows[0])
     parts = collect(job, None if keep is None else Path(keep), workers, progress)
-    rows = [row for row in job.rows(Stopwatch(job.device)) if any(row.name in part.rows for part in parts)]
+    rows = [row for row in rows if any(row.name in part.rows for part in parts)]
     checkpoint = {"name": job.name, "predictions": str(predictions), "targets": str(targets)}
     environment = result.environment(job.device) | {"processes": workers}
     found = joined(rows, parts, protocol, checkpoint, environment)
@@ -91,6 +97,7 @@ class Files:
         if len(self.fakes) != len(self.reals):
             counts = f"{predictions} holds {len(self.fakes)} clips, {targets} holds {len(self.reals)}"
             raise ValueError(f"{counts}; must be as many")
+        self.ids = _ids(self.fakes, self.reals)
         self.scoring: list[Row] = []
 
     def __len__(self) -> int:
@@ -116,13 +123,23 @@ class Files:
             "name": self.name,
             "predictions": str(self.fakes.path.absolute()),
             "targets": str(self.reals.path.absolute()),
-            "clips": len(self.fakes),
+            "clips": hashlib.sha256(json.dumps([self.ids, self.fakes.clips]).encode()).hexdigest(),
             "environment": result.environment(self.device),
         }
 
     def fingerprint(self, number: int) -> str:
         pairs = [_pair(self.fakes[i], self.reals[i], self.protocol)[:2] for i in self._places(number)]
         return digest(*(frames for pair in pairs for frames in pair))
+
+    def first_sample(self, clip: str) -> tuple[Tensor, Tensor, int]:
+        """Of the clip called so: predicted frames, true ones, both uint8 (t, h, w, c), and how many are context.
+
+        Where the targets hold the context, the predicted frames begin with it.
+        """
+        i = next(i for i, (_, sample) in enumerate(self.fakes.clips) if self.ids[i] == clip and sample == 0)
+        predicted, truth, whole = _pair(self.fakes[i], self.reals[i], self.protocol)
+        context = self.protocol.context * whole
+        return torch.cat([truth[:context], scored(predicted, self.protocol)]), truth, context
 
     @torch.no_grad()
     def __call__(self, number: int) -> Iterator[int | Part]:
@@ -136,16 +153,29 @@ class Files:
                 predicted, truth, whole = _pair(fake, self.reals[i], self.protocol)
             digests += [digest(truth)] if fake.sample == 0 else []
             truth = truth.to(self.device)
-            own.take(predicted, truth, fake.id, fake.sample)
+            own.take(predicted, truth, self.ids[i], fake.sample)
             for row in trivial if whole and fake.sample == 0 else ():
                 assert isinstance(row, TrivialRow)
-                row.take(truth[None], [fake.id])
+                row.take(truth[None], [self.ids[i]])
             yield self.protocol.horizon
         scored = {row.name: row.cut() for row in self.scoring if row.tally.clip_ids}
         yield Part(scored, digests, self.fingerprint(number), own.watch.cut())
 
     def _places(self, number: int) -> range:
         return range(number * BATCH, min((number + 1) * BATCH, len(self.fakes)))
+
+
+def _ids(fakes: RolloutFiles, reals: RolloutFiles) -> list[str]:
+    """What the clip of each prediction is called: as its true clip, so that results pair whoever predicted them.
+
+    Clips of one file that does not name them are called by their number, whatever the file is called; results of other
+    true clips never meet in a table. Where two clips would get one name, they keep those of the predictions.
+    """
+    own = f"{reals.path.name}/" if reals.path.is_file() else ""
+    pairs = zip(fakes.clips, reals.clips, strict=True)
+    true = {fake: real.removeprefix(own) for (fake, sample), (real, _) in pairs if sample == 0}
+    apart = len(set(true.values())) == len(true)
+    return [true[fake] if apart else fake for fake, _ in fakes.clips]
 
 
 def scored(frames: Tensor, protocol: Protocol) -> Tensor:

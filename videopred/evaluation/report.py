@@ -27,6 +27,7 @@ SHOWN, PREDICTED, LINE, GAP = (59, 130, 246), (249, 115, 22), 4, 8
 SIDE = 192  # pixels that a frame is enlarged to, at most
 MILLISECONDS = 80  # per frame
 LONGEST = 300  # frames that are shown of a clip
+LINES = "Blue line: context frames, which are true. Orange: predicted."
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8883; --soft: #8881; --muted: #667; }
@@ -62,14 +63,24 @@ class Shown:
     context: int
 
 
-def page(results: Sequence[dict[str, Any]], labels: Sequence[str] = (), clips: Sequence[Shown] = (), **options) -> str:
-    """The page of results as `blocks` takes them; `options` are its `across_protocols` and `against`."""
+def page(
+    results: Sequence[dict[str, Any]],
+    labels: Sequence[str] = (),
+    clips: Sequence[Shown] = (),
+    absent: Sequence[str] = (),
+    **options,
+) -> str:
+    """The page of results as `blocks` takes them; `options` are its `across_protocols` and `against`.
+
+    absent : sentences that say why there are no clips of some results
+    """
     parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>videopred report</title><style>{STYLE}</style>"]
     parts.append('<meta name=viewport content="width=device-width, initial-scale=1"><body><h1>videopred report</h1>')
     grouped = blocks(results, labels, **options)
     parts += [_summary(block) + _plots(block) for block in grouped]
-    if clips:
-        parts.append("<h2>Clips</h2><p class=muted>Blue line: context frames, which are true. Orange: predicted.</p>")
+    if clips or absent:
+        parts.append("<h2>Clips</h2>")
+        parts += [f"<p class=muted>{html.escape(text)}</p>" for text in (*([LINES] if clips else []), *absent)]
         parts += [_figure(clip) for clip in clips]
     for block in grouped:
         parts.append(f"<h2>Tables of {html.escape(block.protocol['name'])}</h2>")
@@ -108,16 +119,20 @@ def _facts(result: dict[str, Any]) -> str:
 
 
 def choice(result: dict[str, Any]) -> dict[str, str]:
-    """The best, the median and the worst clip of the model by its first metric with a number per clip: title -> id."""
+    """The best, the median and the worst clip of the model by its first metric with a number per clip: title -> id.
+
+    Of less than three clips one may be two of these, and its title says so.
+    """
     model = result["rows"][0]
     for metric, entry in model["metrics"].items():
         values = entry.get("per_clip") or []
         if values and None not in values and entry["better"] in ("higher", "lower"):
             order = sorted(range(len(values)), key=lambda i: values[i], reverse=entry["better"] == "higher")
             places = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
+            words = {i: " and ".join(word for word, place in places.items() if place == i) for i in places.values()}
             return {
-                f"{word} by {metric} ({values[i]:.2f}): {model['clip_ids'][i]}": model["clip_ids"][i]
-                for word, i in places.items()
+                f"{told} by {metric} ({values[i]:.2f}): {model['clip_ids'][i]}": model["clip_ids"][i]
+                for i, told in words.items()
             }
     return {}
 

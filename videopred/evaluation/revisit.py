@@ -155,7 +155,8 @@ def _group(values: np.ndarray, gains: np.ndarray, weights: np.ndarray, reason: s
 def _difference(first: _Mean, second: _Mean) -> dict[str, float | None]:
     if first.mean is None or second.mean is None:
         return {"mean": None, "stderr": None}
-    error = _stderr(first.errors - second.errors, first.clips | second.clips)
+    several = min(first.clips.sum(), second.clips.sum()) > 1  # the mean of a single clip has an error, not a known one
+    error = _stderr(first.errors - second.errors, first.clips | second.clips) if several else None
     return {"mean": first.mean - second.mean, "stderr": error}
 
 

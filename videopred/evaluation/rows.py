@@ -1,12 +1,14 @@
 """Rows of a result: what is predicted for a batch, and the numbers kept of it."""
 
 import dataclasses
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from videopred.clip import Clip, to_uint8
 from videopred.evaluation import result
@@ -140,6 +142,12 @@ class TrivialRow(Row):
 
     def entry(self) -> dict[str, Any]:
         return super().entry() | FREE
+
+
+def announce(row: Row) -> None:
+    """Says on stderr, before any work, which metrics will not be computed, why, and what mends it: a line for each."""
+    for name, reason in row.lacking.items():
+        tqdm.write(f"videopred: {name} will not be computed: {reason}", sys.stderr)
 
 
 def apart(name: str) -> str:

@@ -9,7 +9,6 @@ import copy
 import hashlib
 import json
 import pickle
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from videopred.clip import Clip, stack
 from videopred.data.whole_file import require_writable
@@ -28,7 +26,7 @@ from videopred.evaluation.protocol import Protocol
 from videopred.evaluation.reconstruction import row_of
 from videopred.evaluation.result import Result
 from videopred.evaluation.revisit import Visits
-from videopred.evaluation.rows import ModelRow, Row, TrivialRow, apart, is_random
+from videopred.evaluation.rows import ModelRow, Row, TrivialRow, announce, apart, is_random
 from videopred.evaluation.timing import Stopwatch
 from videopred.evaluation.trivial import TRIVIAL
 
@@ -55,7 +53,7 @@ def evaluate(
     batch_size         : clips rolled out at a time; changes time and memory
     device             : where to run; the predictor is moved there (default: where it is)
     checkpoint         : `name`, `hash`, `step`, `config` of the weights, for the result; `name` is the row's
-    progress           : a bar on stderr, if that is a terminal
+    progress           : a bar on stderr, if that is a terminal, and before it which metrics will not be computed
     save_clips         : folder for what was scored, as `data_<i>.npz` in TECO's layout (real, fake)
     workers            : processes that share the batches, each on a GPU of its own as far as there are; with more than
                          one the predictor must be picklable
@@ -84,8 +82,8 @@ def evaluate(
         if job.save_clips is not None:
             _require_room(job.save_clips, keep is not None and Kept(Path(keep)).of(job.key()))
         rows = job.rows(Stopwatch(job.device))
-        for name, reason in rows[0].lacking.items() if progress else ():
-            tqdm.write(f"videopred: {name} will not be computed: {reason}", sys.stderr)
+        if progress:
+            announce(rows[0])
         parts = collect(job, None if keep is None else Path(keep), workers, progress)
     finally:
         predictor.train(was_training)

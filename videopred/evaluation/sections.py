@@ -14,15 +14,18 @@ GOOD = {
 }
 
 
-def sections(block: Block) -> list[tuple[str, Table]]:
-    """The tables of a block, each with its title; that of costs has none."""
+def sections(block: Block, timed: bool = True) -> list[tuple[str, Table]]:
+    """The tables of a block, each with its title; that of costs has none.
+
+    timed : also where the time of the evaluation went, which is of the machine, not of the model
+    """
     metrics = block.rows[0]["metrics"]
     tested = [metric for metric in metrics if any("revisit" in row["metrics"][metric] for row in block.rows)]
     found = [_metric(block, metric) for metric in metrics]
     found += [revisit.table(block.rows, metric, block.protocol["revisit"]) for metric in tested]
     found += [section for metric in metrics if len((section := _differences(block, metric))[1]) > 1]
     costs = _costs(block)
-    return found + [("", costs)] * (len(costs) > 1) + [_time(block)] * bool(block.seconds)
+    return found + [("", costs)] * (len(costs) > 1) + [_time(block)] * bool(timed and block.seconds)
 
 
 def differences(block: Block, metric: str) -> dict[str, bootstrap.Difference]:
@@ -171,7 +174,7 @@ def _time(block: Block) -> tuple[str, Table]:
 
 def notes(block: Block) -> list[str]:
     """What must be said about numbers of a block: one line each."""
-    notes = _shared_notes(block)
+    notes = _shared_notes(block) + _unpaired(block)
     for row in block.rows:
         notes += [f"warning: {row['name']}: {text}" for text in row.get("warnings", [])]
         if codes := row.get("codes"):
@@ -193,6 +196,15 @@ def notes(block: Block) -> list[str]:
             if (ratio := entry.get("ratio_to_error")) is not None:
                 notes.append(f"note: {row['name']}: {metric} is {ratio:.2f} of the squared error; 1 is right")
     return notes
+
+
+def _unpaired(block: Block) -> list[str]:
+    """Which rows cannot be compared clip by clip with `block.against`, as they are not of the same clips."""
+    rivals = [set(row["clip_ids"]) for row in block.rows if row["name"] == block.against]
+    common = {row["name"]: len(set(row["clip_ids"]) & rival) for rival in rivals for row in block.rows}
+    names = [name for name, count in common.items() if count < 2 and name != block.against]
+    why = f"fewer than 2 clips in common with {block.against} (by `clip_ids` of the results), so no difference to it"
+    return [f"note: {', '.join(names)}: {why}"] * bool(names)
 
 
 def _shared_notes(block: Block) -> list[str]:

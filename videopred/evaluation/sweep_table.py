@@ -68,12 +68,14 @@ def _unequal(rows: Sequence[dict[str, Any]], budget: float) -> list[str]:
 
 
 def _scores(row: dict[str, Any] | None) -> list[tuple[str, str]]:
-    """Metrics and windows that are shown: the second window (1-20) if there is one, and the whole horizon; of the first
-    metric the first frame too."""
+    """Metrics and windows that are shown: of the first metric the first frame, the second window (1-20) and the whole
+    horizon; of the others the second window, or the whole horizon if there is none."""
     found = []
     for number, (metric, entry) in enumerate((row or {"metrics": {}})["metrics"].items()):
         windows = list(entry.get("windows", {}))
-        found += [(metric, window) for window in dict.fromkeys(windows[min(number, 1) : 2] + windows[-1:])]
+        found += [
+            (metric, window) for window in (windows[1:2] or windows if number else windows[:2] + windows[2:][-1:])
+        ]
     return found
 
 

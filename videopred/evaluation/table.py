@@ -7,6 +7,7 @@ is bold where there is bold type.
 """
 
 import csv
+import dataclasses
 import io
 import json
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ def render(results: Sequence[dict[str, Any]], format: str, labels: Sequence[str]
 
 def text(blocks: Sequence[Block]) -> str:
     """Aligned columns for a screen."""
-    return "\n\n".join(_document(block, "{}", aligned) for block in blocks)
+    return "\n\n".join(_document(block, "{}", aligned, timed=True) for block in blocks)
 
 
 def markdown(blocks: Sequence[Block]) -> str:
@@ -43,7 +44,7 @@ def latex(blocks: Sequence[Block]) -> str:
     parts = []
     for block in blocks:
         parts.append(rf"\paragraph{{{escaped(block.description)}}}")
-        for title, table in sections(block):
+        for title, table in sections(block, timed=False):
             caption = [rf"\caption{{{escaped(title or 'cost')}}}"]
             parts.append("\n".join([r"\begin{table}", r"\centering", *caption, tabular(table), r"\end{table}"]))
         parts += [rf"\noindent {escaped(note)}" for note in notes(block)]
@@ -55,7 +56,11 @@ def comma_separated(blocks: Sequence[Block]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     costs = ["parameters", "flops_per_frame", "step_ms", "frames_per_second"]
-    compared = ["against", "difference", "low", "high"] if any(block.against for block in blocks) else []
+    compared = (
+        ["against", "difference", "low", "high", "clips_better", "clips_compared"]
+        if any(block.against for block in blocks)
+        else []
+    )
     head = ["protocol", "protocol_hash", "row", "clips", "samples", "metric", "frames", "mean", "stderr"]
     writer.writerow([*head, *costs, *compared, "data"])
     for block in blocks:
@@ -68,8 +73,8 @@ def comma_separated(blocks: Sequence[Block]) -> str:
                 for frames, *numbers in _lines(entry):
                     numbers += [row[cost] for cost in costs]
                     if compared:
-                        told = [block.against, found.mean, found.low, found.high] if found else []
-                        numbers += told if told and [frames] == whole else [""] * 4
+                        told = [block.against, *dataclasses.astuple(found)] if found else []
+                        numbers += told if told and [frames] == whole else [""] * len(compared)
                     numbers = ["" if x is None else x for x in [*numbers, block.protocol.get("data")]]
                     writer.writerow([*start, metric, frames, *numbers])
     return out.getvalue().rstrip("\n")
@@ -87,10 +92,11 @@ def _lines(entry: dict[str, Any]) -> Iterator[tuple[str, float | None, float | N
             yield f"{group}{words}, over {revisit.BASELINE}", cell["gain"], cell["gain_stderr"]
 
 
-def _document(block: Block, heading: str, render) -> str:
+def _document(block: Block, heading: str, render, timed: bool = False) -> str:
     parts = [heading.format(block.description)]
     parts += [
-        f"{heading.format(title)}\n{render(table)}" if title else render(table) for title, table in sections(block)
+        f"{heading.format(title)}\n{render(table)}" if title else render(table)
+        for title, table in sections(block, timed)
     ]
     said = notes(block)
     return "\n\n".join(parts + ["\n".join(said)] * bool(said))

@@ -38,9 +38,10 @@ class Encoding:
     seconds: float
 
     def __str__(self) -> str:
+        clips = f"{self.clips} clip" + "s" * (self.clips != 1)
         there = f" ({self.there} more were there)" if self.there else ""
         rate = f", {self.frames / self.seconds:.0f} frames/s" if self.frames else ""
-        return f"{self.clips} clips encoded{there}, {self.frames} frames{rate}; the recipe is {self.folder / RECIPE}"
+        return f"{clips} encoded{there}, {self.frames} frames{rate}; the recipe is {self.folder / RECIPE}"
 
 
 def encode(

@@ -44,9 +44,10 @@ class Made:
     seconds: float
 
     def __str__(self) -> str:
+        clips = f"{self.clips} clip" + "s" * (self.clips != 1)
         there = f" ({self.there} more were there)" if self.there else ""
         rate = f", {self.frames / self.seconds:.0f} frames/s" if self.clips else ""
-        return f"{self.clips} clips made{there}, {self.frames} frames, {self.size / 1e6:.1f} MB{rate}, in {self.folder}"
+        return f"{clips} made{there}, {self.frames} frames, {self.size / 1e6:.1f} MB{rate}, in {self.folder}"
 
 
 def make(plan: Plan, workers: int | None = None) -> Made:

@@ -75,6 +75,17 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True)
+class OriginConfig:
+    """The trained model whose weights a run begins with: `checkpoint` as commands take one, and its file's SHA-256.
+
+    `hash` is filled in when training begins; a run that goes on needs the file no more.
+    """
+
+    checkpoint: str
+    hash: str = ""
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """A preset: everything that decides what a training run does. In a predictor's place may stand a tokenizer."""
 
@@ -82,6 +93,7 @@ class RunConfig:
     training: TrainingConfig
     recipe: Recipe = config.named("recipes")
     name: str = ""
+    origin: OriginConfig | None = None
 
     def __post_init__(self):
         feeding = self.training.feeding

@@ -29,6 +29,10 @@ def claim(folder: Path, run: RunConfig) -> str:
     if changed:
         raise config.ConfigError(
             f"{folder} belongs to another configuration: {'; '.join(changed)}. Give another --out, or the same settings"
-            + ("" if steps(folder) else f". There is no checkpoint in it yet, so {folder} can also be removed")
+            + (
+                f"; with another --out, --from {folder} starts a new run from its weights"
+                if steps(folder)
+                else f". There is no checkpoint in it yet, so {folder} can also be removed"
+            )
         )
     return text

@@ -91,7 +91,8 @@ def memory_gib(device: torch.device) -> float:
 
 
 def _line(numbers: dict[str, float]) -> str:
-    return (f"loss {numbers['loss']:.4g} lr {numbers['learning_rate']:.2g} grad {numbers['gradient']:.2g} "
+    nats = f" ({numbers['nats']:.4g} nats a token)" if "nats" in numbers else ""
+    return (f"loss {numbers['loss']:.4g}{nats} lr {numbers['learning_rate']:.2g} grad {numbers['gradient']:.2g} "
             f"{numbers['ms_per_step']:.0f} ms/step {numbers['frames_per_second']:.0f} frames/s "
             f"{numbers['memory_gib']:.1f} GiB")  # fmt: skip
 

@@ -28,7 +28,7 @@ from videopred.training.learner import Learner
 from videopred.training.log import Log
 from videopred.training.optimizer import learning_rate
 from videopred.training.precision import autocasts
-from videopred.training.start import begin
+from videopred.training.start import begin, take_over
 
 Validate = Callable[[nn.Module, int], dict[str, float]]
 # How torch says what is the machine's fault without an error class of its own.
@@ -74,6 +74,7 @@ def train(run: RunConfig, folder: Path, device: torch.device, validate: Validate
     """
     settings = run.training
     run, predictor, optimizer = begin(run, device)
+    run = distributed.first(take_over, run, folder, checkpoint.kept(predictor))
     average = EMA(checkpoint.kept(predictor), settings.ema) if settings.ema and distributed.rank() == 0 else None
     dataset = run.recipe.build("train", settings.clip_frames)
     distributed.share_of(settings.batch_size)

@@ -1,11 +1,16 @@
-"""How a run begins: its predictor, untrained, with the trained codec inside that it is built upon, if it is."""
+"""How a run begins: its predictor, untrained, with the trained codec inside that it is built upon, if it is.
+
+Or, where the run has an origin, with the weights of another run's model: those that predict, the average if it has one.
+"""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
-from videopred import config, tokenizer
+from videopred import config, saved, tokenizer
 from videopred.training import RunConfig
 
 
@@ -48,3 +53,35 @@ def start(run: RunConfig) -> tuple[RunConfig, nn.Module]:
     predictor.tokenizer.codec.load_state_dict(trained.codec.state_dict())  # type: ignore[union-attr]
     settled = replace(run.predictor, tokenizer=replace(part, hash=trained.hash))  # type: ignore[call-arg]
     return replace(run, predictor=settled), predictor
+
+
+def take_over(run: RunConfig, folder: Path, model: nn.Module) -> RunConfig:
+    """Fills `model` from the origin of `run`, if it has one and `folder` holds no step yet; `run` with its hash.
+
+    Raises FileNotFoundError if there is no such checkpoint, ValueError if its weights are not this model's.
+    """
+    origin, path = run.origin, folder / saved.CONFIG
+    if origin is None:
+        return run
+    if saved.steps(folder):
+        there = config.parse(path).get("origin", {}) if path.exists() else {}
+        same = there.get("checkpoint") == origin.checkpoint and not origin.hash
+        return replace(run, origin=replace(origin, hash=there.get("hash", ""))) if same else run
+    source = saved.resolve(origin.checkpoint)
+    raw, found = saved.read_config(source), saved.digest(source)
+    if origin.hash not in ("", found):
+        raise ValueError(f"origin.hash = {origin.hash!r}: {source} now has {found!r}; give the model that it was")
+    codecs = getattr(getattr(run.predictor, "tokenizer", None), "hash", ""), _codec(raw)
+    if codecs[0] != codecs[1]:
+        raise ValueError(
+            f"{source}: stands on the codec {codecs[1][:12] or 'none'}, and this run on {codecs[0][:12] or 'none'}; "
+            "give the codec of that model as predictor.tokenizer.checkpoint"
+        )
+    saved.fill(model, saved.read_tensors(source / saved.MODEL), source / saved.MODEL)
+    return replace(run, origin=replace(origin, hash=found))
+
+
+def _codec(raw: dict[str, Any]) -> str:
+    """The hash of the codec that a saved configuration's predictor stands on; "" if on none."""
+    part = raw["predictor"].get("tokenizer", {}) if isinstance(raw["predictor"], dict) else {}
+    return part.get("hash", "") if isinstance(part, dict) else ""
