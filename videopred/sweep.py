@@ -125,20 +125,25 @@ def sweep(ablation: Ablation, work: Work, folder: Path, out: Path) -> dict[str, 
     if not set(marks) <= shared.get("costs", {}).keys():
         say(f"timing {len(runs)} cells side by side")
         shared["costs"] = dict(zip(marks, work.costs(runs), strict=True))
-    for number, (cell, run, mark) in enumerate(zip(ablation.cells, runs, marks, strict=True), 1):
+
+    def keep() -> None:
         done = [rows[about["fingerprint"]] | about for about in cells if about["fingerprint"] in rows]
         save(assemble(ablation, work, shared, done), out)
-        if mark not in rows:
-            say(f"cell {number} of {len(runs)}: {cell.name}")
-            place = folder / f"{slug(cell.name)}-{hashed(settings(run, ablation))[:8]}"
-            if ablation.budget.seconds:
-                filling = round(ablation.budget.seconds / shared["costs"][mark]["update_ms"] * 1e3)
-                run = replace(run, training=replace(run.training, steps=begun(place) or max(1, filling)))
-            rows[mark], result = run_cell(run, work, place)
-            if result:
-                trivial = [row for row in result["rows"] if row["role"] == "trivial"]
-                shared |= {"environment": result["environment"], "trivial": trivial}
-    save(assemble(ablation, work, shared, [rows[about["fingerprint"]] | about for about in cells]), out)
+
+    keep()
+    for number, (cell, run, mark) in enumerate(zip(ablation.cells, runs, marks, strict=True), 1):
+        if mark in rows:
+            continue
+        say(f"cell {number} of {len(runs)}: {cell.name}")
+        place = folder / f"{slug(cell.name)}-{hashed(settings(run, ablation))[:8]}"
+        if ablation.budget.seconds:
+            filling = round(ablation.budget.seconds / shared["costs"][mark]["update_ms"] * 1e3)
+            run = replace(run, training=replace(run.training, steps=begun(place) or max(1, filling)))
+        rows[mark], result = run_cell(run, work, place)
+        if result:
+            trivial = [row for row in result["rows"] if row["role"] == "trivial"]
+            shared |= {"environment": result["environment"], "trivial": trivial}
+        keep()
     return read(out)
 
 
